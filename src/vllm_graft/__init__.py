@@ -1,0 +1,89 @@
+"""vllm-graft: declared, versioned, traced patches for vLLM, in every process.
+
+The public names are resolved on first use, so that importing the package costs nothing.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .declare import PatchSet
+    from .errors import (
+        ApplyError,
+        BrokenSetError,
+        ConflictError,
+        DeclarationError,
+        GraftError,
+        ImplementationError,
+        InvalidVersionOverrideError,
+        SettingError,
+        TargetKindError,
+        TargetNotFoundError,
+        UnknownVersionError,
+        VerificationError,
+        VersionError,
+    )
+    from .journal import PatchStatus, Status
+    from .patch import Patch, Value
+    from .plan import Environment
+
+_HOMES = {
+    "Environment": "plan",
+    "Patch": "patch",
+    "PatchSet": "declare",
+    "PatchStatus": "journal",
+    "Status": "journal",
+    "Value": "patch",
+}
+
+__all__ = [  # noqa: RUF022 - the layout of the documentation
+    "PatchSet",
+    "Value",
+    "Environment",
+    "Patch",
+    "status",
+    "applied",
+    "Status",
+    "PatchStatus",
+    "GraftError",
+    "DeclarationError",
+    "BrokenSetError",
+    "ConflictError",
+    "SettingError",
+    "VersionError",
+    "InvalidVersionOverrideError",
+    "UnknownVersionError",
+    "ApplyError",
+    "TargetNotFoundError",
+    "TargetKindError",
+    "ImplementationError",
+    "VerificationError",
+]
+
+
+def status() -> "Status":
+    """Return the state of every patch in this process."""
+    from .journal import JOURNAL
+
+    return JOURNAL.status()
+
+
+def applied(patch_id: str) -> bool:
+    """Tell whether the patch with this id, `"<set>/<name>"`, is applied in this process.
+
+    False where the layer is off; an id that no installed set has is False with one warning.
+    """
+    from .journal import JOURNAL
+
+    return JOURNAL.is_applied(patch_id)
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    module = importlib.import_module(f".{_HOMES.get(name, 'errors')}", __name__)
+    return getattr(module, name)
+
+
+def __dir__() -> "list[str]":
+    return sorted(__all__)

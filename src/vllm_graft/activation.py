@@ -1,0 +1,52 @@
+"""Activation: settings, version, catalog, plan and hooks in one pass."""
+
+import os
+import time
+
+from .catalog import load_catalog
+from .errors import GraftError
+from .hooks import arm
+from .journal import JOURNAL, LOGGER
+from .plan import Environment, Plan, make_plan
+from .process import PROCESS, at_exit
+from .settings import Settings
+from .trace import open_sink
+from .version import find_version
+
+
+def run(by: str) -> GraftError | None:
+    """Bring the layer into effect in this process; return the error that must stop vLLM."""
+    start = time.perf_counter()
+    try:
+        settings = Settings.read(os.environ)
+        if not settings.enabled:
+            return None
+        JOURNAL.trace_to(open_sink(settings.trace))
+        JOURNAL.activated_by = by
+        JOURNAL.event("boot", detail=by)
+        plan = current_plan(settings)
+        JOURNAL.begin(plan)
+        if plan.problems:
+            return _joined(plan.problems)
+        PROCESS.watch(lambda role: JOURNAL.event("role", detail=role))
+        arm(plan, settings, JOURNAL)
+    except GraftError as error:
+        JOURNAL.event("fail", detail=str(error))
+        return error
+    os.register_at_fork(after_in_child=lambda: JOURNAL.event("fork"))
+    at_exit(JOURNAL.end)
+    JOURNAL.event("activate", ms=(time.perf_counter() - start) * 1000)
+    LOGGER.debug("vllm-graft: activated by %s", by)
+    return None
+
+
+def current_plan(settings: Settings) -> Plan:
+    """Make the plan for the installed vLLM, or the one that `VLLM_VERSION` says."""
+    vllm = find_version(settings.version)
+    return make_plan(load_catalog(), Environment(vllm), settings)
+
+
+def _joined(problems: tuple[GraftError, ...]) -> GraftError:
+    if len(problems) == 1:
+        return problems[0]
+    return GraftError("\n".join(f"[{n}] {each}" for n, each in enumerate(problems, 1)))

@@ -1,0 +1,176 @@
+"""Carries out one patch on an imported module: resolve, operate, verify, roll back."""
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import ModuleType
+from typing import Any
+
+from . import shape
+from .errors import (
+    ApplyError,
+    ImplementationError,
+    TargetKindError,
+    TargetNotFoundError,
+    VerificationError,
+)
+from .patch import Patch, Value
+from .target import MISSING, Target, find, load
+
+
+def apply(patch: Patch, module: ModuleType) -> None:
+    """Bring a patch into effect on its module, or leave the module as it was.
+
+    Raises `ApplyError`: the target does not exist, is of another kind than the operation needs,
+    the implementation cannot be had, or the target reads back as something else.
+    """
+    implementation = _implementation(patch)
+    if patch.operation == "run":
+        if callable(implementation):
+            _attempt(lambda: implementation(module))
+        return
+    namespace, raw = _resolve(patch, module)
+    landing = _Landing(namespace, patch.target.name, _operate(patch, raw, implementation))
+    try:
+        landing.land()
+        _verify(patch.target, landing.value, module)
+    except ApplyError:
+        landing.revert()
+        raise
+
+
+@dataclass
+class _Landing:
+    """A value on its way into a namespace, and what it takes to take it back."""
+
+    namespace: Any
+    name: str
+    value: Any
+    before: Any = MISSING
+
+    def land(self) -> None:
+        self.before = _own(self.namespace).get(self.name, MISSING)
+        try:
+            setattr(self.namespace, self.name, self.value)
+            if isinstance(self.namespace, type) and hasattr(type(self.value), "__set_name__"):
+                self.value.__set_name__(self.namespace, self.name)
+        except Exception as error:
+            raise TargetKindError(
+                f"{self.namespace!r} does not let its attribute {self.name!r} be set ({error}). "
+                "Patch the Python code that calls it"
+            ) from error
+
+    def revert(self) -> None:
+        if self.before is not MISSING:
+            setattr(self.namespace, self.name, self.before)
+        elif self.name in _own(self.namespace):
+            delattr(self.namespace, self.name)
+
+
+def _own(namespace: Any) -> Mapping[str, Any]:
+    return getattr(namespace, "__dict__", {})
+
+
+def _implementation(patch: Patch) -> Any:
+    reference = patch.lazy
+    if reference is not None:
+        return _attempt(lambda: load(reference), f"{reference!r}: ")
+    given = patch.implementation
+    return given.value if isinstance(given, Value) else given
+
+
+def _attempt(step: Callable[[], Any], what: str = "") -> Any:
+    """Do what runs the patch author's code; raise `ImplementationError` for what it raises."""
+    try:
+        return step()
+    except Exception as error:
+        raise ImplementationError(
+            f"its implementation failed: {what}{type(error).__name__}: {error}. "
+            "Mend the implementation"
+        ) from error
+
+
+def _resolve(patch: Patch, module: ModuleType) -> tuple[Any, Any]:
+    """Return the class or module that holds the target, and what it holds there now."""
+    target = patch.target
+    namespace = find(module, target.parent)
+    if namespace is MISSING:
+        raise _not_found(target, module)
+    raw = find(namespace, target.name)
+    if patch.operation == "add":
+        if raw is not MISSING:
+            raise TargetKindError(
+                f"{target} exists already, so `add` has nothing to add. Narrow the versions of "
+                "the patch, or use `wrap` or `replace`"
+            )
+    elif raw is MISSING:
+        raise _not_found(target, module)
+    return namespace, raw
+
+
+def _not_found(target: Target, module: ModuleType) -> TargetNotFoundError:
+    namespace: Any = module
+    path = target.module
+    for part in target.qualname.split("."):
+        found = find(namespace, part)
+        if found is MISSING:
+            break
+        namespace, path = found, f"{path}.{part}"
+    if namespace is module and hasattr(module, "__getattr__"):
+        hint = f"If {path} provides it lazily, name the module that defines it"
+    else:
+        close = get_close_matches(part, dir(namespace), 1)
+        hint = f"Did you mean {close[0]!r}? " if close else ""
+        hint += "Name the place that it has in this version, or narrow the versions of the patch"
+    return TargetNotFoundError(f"{target} does not exist: {path} has no {part!r}. {hint}")
+
+
+def _operate(patch: Patch, raw: Any, implementation: Any) -> Any:
+    """Return what is to stand at the target."""
+    if patch.operation == "wrap":
+        return shape.wrap(raw, implementation, patch.target)
+    if patch.operation == "replace":
+        if not isinstance(raw, type):
+            return shape.replace(raw, implementation, patch.target)
+        if not isinstance(implementation, type):
+            raise TargetKindError(
+                f"{patch.target} is a class, and the implementation is not. Replace its methods"
+            )
+        return shape.rename(implementation, raw)
+    if patch.operation == "subclass":
+        return _subclass(patch.target, raw, implementation)
+    return implementation
+
+
+def _subclass(target: Target, raw: Any, implementation: Callable[[type], Any]) -> type:
+    if not isinstance(raw, type):
+        raise TargetKindError(f"{target} is a {type(raw).__name__}, not a class. Use `wrap`")
+    made = _attempt(lambda: implementation(raw))
+    if not (isinstance(made, type) and issubclass(made, raw) and made is not raw):
+        raise ImplementationError(
+            f"its implementation returned {made!r}, not a subclass of {target}. "
+            "Return a class that inherits from the one given"
+        )
+    return shape.rename(made, raw)
+
+
+def _verify(target: Target, value: Any, module: ModuleType) -> None:
+    """Read the target back, as it is stored and as anybody would who imports it."""
+    public: Any = sys.modules.get(target.module, module)
+    stored = find(public, target.qualname)
+    for part in target.qualname.split("."):
+        public = getattr(public, part, MISSING)
+    if stored is not value or _function(public) is not _function(value):
+        raise VerificationError(
+            f"{target} reads back as {public!r}, not as what was put there. "
+            "Somebody intercepts access to it; patch the code that does"
+        )
+
+
+def _function(value: Any) -> Any:
+    """Return the function inside a bound method or a static or class method."""
+    if isinstance(value, (staticmethod, classmethod)) or inspect.ismethod(value):
+        return value.__func__
+    return value

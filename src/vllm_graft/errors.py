@@ -1,0 +1,71 @@
+"""Everything that vllm-graft raises.
+
+    GraftError
+    ├── DeclarationError (ValueError)             a patch or a set is declared wrongly
+    │   └── BrokenSetError                        a set that cannot be loaded
+    ├── ConflictError (ValueError)                patches that cannot be in effect together
+    ├── SettingError (ValueError)                 a VLLM_GRAFT_* variable has no meaning
+    ├── VersionError
+    │   ├── InvalidVersionOverrideError (ValueError)   VLLM_VERSION is no version
+    │   └── UnknownVersionError (RuntimeError)    which vLLM this is cannot be told
+    └── ApplyError (RuntimeError)                 a patch cannot land
+        ├── TargetNotFoundError (LookupError)     its module or name does not exist
+        ├── TargetKindError (TypeError)           the operation does not fit what is there
+        ├── ImplementationError                   what it would put there cannot be had
+        └── VerificationError                     it landed, and reading back shows another object
+
+None of them is an ImportError or an AttributeError: code that tries an optional import or asks
+`hasattr` would take those for an answer and go on without the patch.
+"""
+
+
+class GraftError(Exception):
+    """Base of every error of this package."""
+
+
+class DeclarationError(GraftError, ValueError):
+    """A patch or a patch set is declared wrongly."""
+
+
+class BrokenSetError(DeclarationError):
+    """A patch set cannot be loaded from its entry point."""
+
+
+class ConflictError(GraftError, ValueError):
+    """Selected patches cannot be in effect together."""
+
+
+class SettingError(GraftError, ValueError):
+    """An environment variable of this package has a value without a meaning."""
+
+
+class VersionError(GraftError):
+    """Which vLLM this is cannot be told."""
+
+
+class InvalidVersionOverrideError(VersionError, ValueError):
+    """`VLLM_VERSION` does not name a vLLM release."""
+
+
+class UnknownVersionError(VersionError, RuntimeError):
+    """Required patches are selected, and the version of vLLM is unknown."""
+
+
+class ApplyError(GraftError, RuntimeError):
+    """A patch cannot be brought into effect in this process."""
+
+
+class TargetNotFoundError(ApplyError, LookupError):
+    """The module or the name that a patch targets does not exist."""
+
+
+class TargetKindError(ApplyError, TypeError):
+    """The operation does not fit the object that the target is."""
+
+
+class ImplementationError(ApplyError):
+    """The implementation of a patch cannot be imported, or raised while it was set up."""
+
+
+class VerificationError(ApplyError):
+    """The target, read back through its public path, is not what was put there."""

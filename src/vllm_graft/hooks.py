@@ -1,0 +1,194 @@
+"""Brings a plan into effect: one wrapt post-import hook for each module that it patches."""
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+import wrapt
+
+from .apply import apply
+from .errors import ApplyError, TargetNotFoundError
+from .journal import LOGGER, Journal
+from .patch import Patch
+from .plan import Plan, is_required
+from .process import PROCESS
+from .settings import Settings
+from .target import importable
+from .version import VllmVersion
+
+
+def arm(plan: Plan, settings: Settings, journal: Journal) -> None:
+    """Register a hook for every module of the plan.
+
+    A hook fires when its module has been imported; for one that is imported already, at once.
+    Raises `ApplyError` where a required patch cannot land: its module is not in this vLLM, or is
+    imported already and does not take it.
+    """
+    by_module: dict[str, list[Patch]] = {}
+    for patch in plan.armed:
+        by_module.setdefault(patch.target.module, []).append(patch)
+    hooks = [
+        ModuleHook(module, patches, plan.vllm, settings, journal)
+        for module, patches in by_module.items()
+    ]
+    present = [hook for hook in hooks if hook.check_module()]
+    for hook in present:
+        PROCESS.watch(hook.role_gained)
+        hook.register()
+
+
+class ModuleHook:
+    """Applies the patches of one module, in their declared order, each time it is executed."""
+
+    def __init__(
+        self,
+        name: str,
+        patches: Iterable[Patch],
+        vllm: VllmVersion,
+        settings: Settings,
+        journal: Journal,
+    ) -> None:
+        self._name = name
+        self._patches = tuple(patches)
+        self._vllm = vllm
+        self._settings = settings
+        self._journal = journal
+        self._registering = False
+        self._waiting: list[Patch] = []
+
+    def check_module(self) -> bool:
+        """Tell whether the module can be imported; raise where that fails a required patch.
+
+        Only vLLM's modules are looked for: other packages make some of theirs at run time.
+        """
+        if self._name.partition(".")[0] != "vllm" or self._name in sys.modules:
+            return True
+        if importable(self._name):
+            return True
+        for patch in self._patches:
+            error = TargetNotFoundError(
+                f"this vLLM has no module {self._name!r}. Name the module that has taken its "
+                "place, or narrow the versions of the patch"
+            )
+            self._fail(patch, error)
+        return False
+
+    def register(self) -> None:
+        """Hand the hook to wrapt, which calls it at once where the module is there already."""
+        for patch in self._patches:
+            self._journal.event("arm", patch)
+        self._register()
+
+    def role_gained(self, _role: str) -> None:
+        """Apply what waited for a role of this process."""
+        module = sys.modules.get(self._name)
+        if self._waiting and module is not None:
+            self._apply(self._waiting, module)
+
+    def _register(self) -> None:
+        self._registering = True
+        try:
+            wrapt.register_post_import_hook(self, self._name)
+        finally:
+            self._registering = False
+
+    def __call__(self, module: ModuleType) -> None:
+        """Apply the patches to the module; wrapt calls this when it has been executed."""
+        if self._registering and _when_executed(module, self._executed):
+            return
+        self._fire(module)
+
+    def _executed(self) -> None:
+        module = sys.modules.get(self._name)
+        if module is None:  # its execution failed; it may be imported again
+            self._register()
+        else:
+            self._fire(module)
+
+    def _fire(self, module: ModuleType) -> None:
+        # A lazy module may have put another object in its place while it was executed.
+        module = sys.modules.get(self._name, module)
+        self._journal.event("fire", module=self._name)
+        try:
+            self._apply(self._patches, module)
+        except ApplyError:
+            if _initializing(module):
+                # Importing it fails now. Whoever tries again must meet the hook again, and wrapt
+                # drops a hook when it calls it.
+                sys.modules.pop(self._name, None)
+                self._register()
+            raise
+
+    def _apply(self, patches: Iterable[Patch], module: ModuleType) -> None:
+        waiting = []
+        for patch in patches:
+            if not PROCESS.holds(patch.process):
+                waiting.append(patch)
+                continue
+            start = time.perf_counter()
+            try:
+                apply(patch, module)
+            except ApplyError as error:
+                self._fail(patch, error)
+            else:
+                self._journal.applied(patch, _since(start))
+        self._waiting = waiting
+
+    def _fail(self, patch: Patch, error: ApplyError) -> None:
+        message = (
+            f"patch {patch.id!r} cannot be applied to {patch.target}: {error}.\n"
+            f"  vLLM: {self._vllm}; the patch is for {patch.vllm}\n"
+            f"  declared at: {patch.location}\n"
+            f"  process: {PROCESS.name} ({', '.join(sorted(PROCESS.roles))})\n"
+            f"  to go on without it: VLLM_GRAFT_PATCHES=-{patch.id}"
+        )
+        fatal = is_required(patch, self._settings)
+        explained = type(error)(message)
+        explained.__cause__ = error
+        self._journal.failed(patch, explained, fatal=fatal)
+        if fatal:
+            raise explained
+        LOGGER.warning("vllm-graft: optional %s", message)
+
+
+def _since(start: float) -> float:
+    return (time.perf_counter() - start) * 1000
+
+
+def _initializing(module: ModuleType) -> bool:
+    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
+
+
+def _when_executed(module: ModuleType, callback: Callable[[], None]) -> bool:
+    """Arrange a call at the end of a module's execution; return False where that has ended."""
+    spec = getattr(module, "__spec__", None)
+    if not _initializing(module) or type(spec) is not ModuleSpec:
+        return False
+    vars(spec)["_graft_callback"] = callback
+    spec.__class__ = _WatchedSpec
+    return True
+
+
+class _WatchedSpec(ModuleSpec):
+    """The spec of a module under execution, which calls back when importlib marks its end.
+
+    importlib sets `_initializing` to False as the last thing it does for a module, under the
+    module's lock (importlib/_bootstrap.py, `_load_unlocked`); there is no public sign of it.
+    """
+
+    @property
+    def _initializing(self) -> bool:
+        return bool(vars(self)["_initializing"])
+
+    @_initializing.setter
+    def _initializing(self, value: bool) -> None:
+        if value:
+            return
+        callback = vars(self).pop("_graft_callback")
+        self.__class__ = ModuleSpec  # type: ignore[assignment]
+        try:
+            callback()
+        finally:
+            vars(self)["_initializing"] = False

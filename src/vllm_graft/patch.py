@@ -1,0 +1,110 @@
+"""What a declared patch is: plain values, without behaviour."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from .errors import ConflictError
+from .ranges import overlap
+from .target import Target, is_lazy
+
+if TYPE_CHECKING:
+    from .plan import Environment
+
+Operation = Literal["replace", "wrap", "add", "set", "subclass", "run"]
+Role = Literal["main", "api_server", "engine_core", "worker", "coordinator", "inspection"]
+ROLES: tuple[str, ...] = get_args(Role)
+
+EXCLUSIVE = ("replace", "set", "add")
+"""Operations that discard what was at the target: two of them on one target undo each other."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A string to be `set` or `add`ed as it is, though it looks like a lazy `"module:name"`."""
+
+    value: str
+
+
+@dataclass(frozen=True)
+class Location:
+    """The file and line of a declaration."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Patch:
+    """One declared change to one target. `PatchSet` makes these; nothing else needs to."""
+
+    id: str
+    operation: Operation
+    target: Target
+    implementation: Any = field(repr=False)
+    vllm: SpecifierSet
+    why: str
+    how: str
+    upstream: str
+    remove: str
+    location: Location
+    required: bool = True
+    process: frozenset[str] | None = None
+    when: "Callable[[Environment], bool] | None" = None
+    requires: tuple[Requirement, ...] = ()
+    order: int = 0
+    after: tuple[str, ...] = ()
+
+    @property
+    def set_name(self) -> str:
+        """The name of the set that the patch belongs to."""
+        return self.id.partition("/")[0]
+
+    @property
+    def lazy(self) -> str | None:
+        """The `"module:qualname"` to import for the implementation, where it is given so."""
+        if isinstance(self.implementation, str) and (
+            self.operation == "run" or is_lazy(self.implementation)
+        ):
+            return self.implementation
+        return None
+
+
+class PatchOptions(TypedDict, total=False):
+    """The keywords of every operation; `vllm`, `why`, `how`, `upstream`, `remove` are required."""
+
+    vllm: str
+    why: str
+    how: str
+    upstream: str
+    remove: str
+    id: str
+    required: bool
+    process: str | Iterable[str] | None
+    when: "Callable[[Environment], bool] | None"
+    requires: str | Iterable[str]
+    order: int
+    after: str | Iterable[str]
+
+
+def raise_if_conflicting(first: Patch, second: Patch) -> None:
+    """Raise `ConflictError` where both patches claim one target in a common vLLM version."""
+    if (
+        first.target == second.target
+        and first.operation in EXCLUSIVE
+        and second.operation in EXCLUSIVE
+        and overlap(first.vllm, second.vllm)
+    ):
+        raise ConflictError(
+            f"{second.location}: patch {second.id!r} ({second.operation}, vLLM "
+            f"{second.vllm}) and patch {first.id!r} ({first.operation}, vLLM {first.vllm}, "
+            f"{first.location}) both claim {second.target}, and the second would discard the "
+            "first. Make one of them a `wrap`, make their ranges disjoint, or exclude one with "
+            f"VLLM_GRAFT_PATCHES=-{second.id}."
+        )

@@ -1,0 +1,238 @@
+"""The plan: for each patch whether it is armed, or skipped and why. Pure: it does nothing."""
+
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import Literal
+
+from packaging.requirements import Requirement
+from packaging.version import InvalidVersion, Version
+
+from .builtin import BUILTIN, KNOWN
+from .catalog import Catalog
+from .errors import ConflictError, DeclarationError, GraftError, UnknownVersionError
+from .patch import EXCLUSIVE, Patch, raise_if_conflicting
+from .settings import Settings
+from .target import Target
+from .version import VllmVersion
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What a plan depends on besides the catalog; the argument of a patch's `when`.
+
+    `system` and `machine` are as in `platform.uname()` (`"Linux"`, `"x86_64"`), `installed`
+    returns the version of a distribution or None.
+    """
+
+    vllm: VllmVersion
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    system: str = field(default_factory=platform.system)
+    machine: str = field(default_factory=platform.machine)
+    python: tuple[int, int] = sys.version_info[:2]
+    installed: Callable[[str], str | None] = _installed
+
+
+Cause = Literal["selection", "version", "requires", "when"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is to happen with a patch: armed, or skipped for a cause, told in words by `reason`."""
+
+    patch: Patch
+    cause: Cause | None = None
+    reason: str = ""
+
+    @property
+    def armed(self) -> bool:
+        """Whether the patch takes part."""
+        return self.cause is None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The decisions in the order of application, what stops vLLM, and what deserves a warning."""
+
+    vllm: VllmVersion
+    decisions: tuple[Decision, ...]
+    problems: tuple[GraftError, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def armed(self) -> tuple[Patch, ...]:
+        """The patches that take part."""
+        return tuple(decision.patch for decision in self.decisions if decision.armed)
+
+
+def make_plan(catalog: Catalog, environment: Environment, settings: Settings) -> Plan:
+    """Decide for every patch of the catalog."""
+    vllm = environment.vllm
+    problems: list[GraftError] = [
+        found.error for found in catalog.broken if settings.selection.selects_set(found.name)
+    ]
+    decisions = []
+    for patch in catalog.patches:
+        try:
+            decisions.append(_decide(patch, environment, settings))
+        except DeclarationError as error:
+            problems.append(error)
+            decisions.append(Decision(patch, "when", str(error)))
+    armed = [decision.patch for decision in decisions if decision.armed]
+    problems.extend(_conflicts(armed))
+    if vllm.version is None:
+        problems.extend(_unknown_version(armed, vllm, settings))
+        decisions = [_unknown(decision, vllm) for decision in decisions]
+    elif not problems:
+        try:
+            rank = {patch.id: index for index, patch in enumerate(in_order(armed))}
+            decisions.sort(key=lambda decision: rank.get(decision.patch.id, -1))
+        except ConflictError as error:
+            problems.append(error)
+    return Plan(vllm, tuple(decisions), tuple(problems), _warnings(decisions, vllm))
+
+
+def _unknown(decision: Decision, vllm: VllmVersion) -> Decision:
+    if not decision.armed:
+        return decision
+    return Decision(decision.patch, "version", f"the version of vLLM is unknown: {vllm}")
+
+
+def is_required(patch: Patch, settings: Settings) -> bool:
+    """Tell whether failing to land stops vLLM; built-in patches never do."""
+    return patch.required or (settings.strict and patch.set_name not in BUILTIN)
+
+
+def in_order(patches: Iterable[Patch]) -> list[Patch]:
+    """Sort patches so that what discards an original comes first, then by `order` and `after`.
+
+    `after` holds within one module, whose patches are applied together. Raises `ConflictError`
+    for a circle, and for an `after` that names a patch of another module.
+    """
+    ranked = sorted(patches, key=lambda patch: (patch.operation not in EXCLUSIVE, patch.order))
+    if not any(patch.after for patch in ranked):
+        return ranked
+    by_id = {patch.id: patch for patch in ranked}
+    ordered: dict[str, Patch] = {}
+    for patch in ranked:
+        _visit(patch, by_id, ordered, ())
+    return list(ordered.values())
+
+
+def _visit(
+    patch: Patch, by_id: Mapping[str, Patch], ordered: dict[str, Patch], path: tuple[str, ...]
+) -> None:
+    if patch.id in ordered:
+        return
+    if patch.id in path:
+        circle = " after ".join((*path[path.index(patch.id) :], patch.id))
+        raise ConflictError(
+            f"{patch.location}: {circle} is a circle. Take one of these `after` out."
+        )
+    for name in patch.after:
+        earlier = by_id.get(name)
+        if earlier is None:  # not installed, or skipped: nothing to come after
+            continue
+        if earlier.target.module != patch.target.module:
+            raise ConflictError(
+                f"{patch.location}: patch {patch.id!r} is declared to come after {name!r}, but "
+                f"their modules differ ({patch.target.module}, {earlier.target.module}) and each "
+                "is patched when vLLM imports it. Use `after` between patches of one module."
+            )
+        _visit(earlier, by_id, ordered, (*path, patch.id))
+    ordered[patch.id] = patch
+
+
+def _decide(patch: Patch, environment: Environment, settings: Settings) -> Decision:
+    vllm = environment.vllm
+    if not settings.selection.selects(patch.id):
+        return Decision(patch, "selection", "not selected by VLLM_GRAFT_PATCHES")
+    if vllm.version is not None and not vllm.matches(patch.vllm):
+        return Decision(patch, "version", f"vLLM {vllm} is outside {patch.vllm}")
+    for requirement in patch.requires:
+        reason = _unmet(requirement, environment)
+        if reason:
+            return Decision(patch, "requires", reason)
+    if patch.when is not None and not _holds(patch, environment):
+        return Decision(patch, "when", "its condition `when` does not hold here")
+    return Decision(patch)
+
+
+def _unmet(requirement: Requirement, environment: Environment) -> str | None:
+    if requirement.marker is not None and not requirement.marker.evaluate():
+        return None
+    version = environment.installed(requirement.name)
+    if version is None:
+        return f"requires {requirement}, which is not installed"
+    try:
+        public = Version(version).public
+    except InvalidVersion:
+        public = version
+    if requirement.specifier.contains(public, prereleases=True):
+        return None
+    return f"requires {requirement}, and {version} is installed"
+
+
+def _holds(patch: Patch, environment: Environment) -> bool:
+    assert patch.when is not None
+    try:
+        return bool(patch.when(environment))
+    except Exception as error:
+        raise DeclarationError(
+            f"{patch.location}: the condition `when` of patch {patch.id!r} raised "
+            f"{type(error).__name__}: {error}. Mend it, or exclude the patch with "
+            f"VLLM_GRAFT_PATCHES=-{patch.id}."
+        ) from error
+
+
+def _conflicts(armed: Iterable[Patch]) -> list[ConflictError]:
+    claimed: dict[Target, list[Patch]] = {}
+    found = []
+    for patch in armed:
+        if patch.operation in EXCLUSIVE:
+            for rival in claimed.setdefault(patch.target, []):
+                try:
+                    raise_if_conflicting(rival, patch)
+                except ConflictError as error:
+                    found.append(error)
+            claimed[patch.target].append(patch)
+    return found
+
+
+def _unknown_version(
+    armed: Iterable[Patch], vllm: VllmVersion, settings: Settings
+) -> list[UnknownVersionError]:
+    required = [patch.id for patch in armed if is_required(patch, settings)]
+    if vllm.version is not None or not required:
+        return []
+    return [
+        UnknownVersionError(
+            f"the version of vLLM is unknown: {vllm}. The required patches "
+            f"{', '.join(required)} cannot be chosen by version. Set VLLM_VERSION to the release "
+            "that this build behaves like, for example VLLM_VERSION=0.32.0, or exclude them with "
+            "VLLM_GRAFT_PATCHES."
+        )
+    ]
+
+
+def _warnings(decisions: Iterable[Decision], vllm: VllmVersion) -> tuple[str, ...]:
+    skipped = [
+        decision.patch.id
+        for decision in decisions
+        if decision.patch.set_name in BUILTIN and decision.cause == "version"
+    ]
+    if vllm.matches(KNOWN) or not skipped:
+        return ()
+    return (
+        f"built-in patches know vLLM {KNOWN}, and this is {vllm}; skipped: {', '.join(skipped)}",
+    )

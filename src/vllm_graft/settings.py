@@ -1,0 +1,95 @@
+"""The environment variables of the contract, read once into a value."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from .errors import SettingError
+
+VARIABLES = (
+    "VLLM_VERSION",
+    "VLLM_GRAFT",
+    "VLLM_GRAFT_PATCHES",
+    "VLLM_GRAFT_TRACE",
+    "VLLM_GRAFT_STRICT",
+    "VLLM_GRAFT_PLATFORM_TARGET",
+)
+
+LAYER_SET = "vllm-graft"
+"""The set through which the layer does its own work inside vLLM. Naming other sets in
+`VLLM_GRAFT_PATCHES` does not deselect it; only excluding it by name does."""
+
+_GLOB = re.compile(r"-?[\w.*?\[\]!-]+/[\w.*?\[\]!-]+")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which patches `VLLM_GRAFT_PATCHES` selects: globs over ids, `-` in front excludes.
+
+    Without a glob that includes, everything is included; an exclusion always wins.
+    """
+
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> "Selection":
+        """Read the comma list; raise `SettingError` for an entry that is no glob over ids."""
+        globs = [entry.strip() for entry in text.split(",") if entry.strip()]
+        for glob in globs:
+            if not _GLOB.fullmatch(glob):
+                raise SettingError(
+                    f"VLLM_GRAFT_PATCHES has the entry {glob!r}, which is no glob over patch ids. "
+                    "Write '<set>/<name>', for example 'acme/*,-acme/kv-*'; "
+                    "'vllm-graft list' shows the ids."
+                )
+        return cls(
+            tuple(glob for glob in globs if not glob.startswith("-")),
+            tuple(glob[1:] for glob in globs if glob.startswith("-")),
+        )
+
+    def selects(self, patch_id: str) -> bool:
+        """Tell whether the patch with this id takes part."""
+        if any(fnmatchcase(patch_id, glob) for glob in self.exclude):
+            return False
+        if not self.include or patch_id.startswith(f"{LAYER_SET}/"):
+            return True
+        return any(fnmatchcase(patch_id, glob) for glob in self.include)
+
+    def selects_set(self, name: str) -> bool:
+        """Tell whether any patch of a set could take part, whatever its patches are called."""
+        excluded = (glob.partition("/") for glob in self.exclude)
+        if any(rest == "*" and fnmatchcase(name, head) for head, _, rest in excluded):
+            return False
+        included = [glob.partition("/")[0] for glob in self.include]
+        return not included or any(fnmatchcase(name, head) for head in included)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the environment asks of the layer."""
+
+    enabled: bool = True
+    selection: Selection = Selection()
+    trace: str | None = None
+    strict: bool = False
+    version: str | None = None
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str]) -> "Settings":
+        """Read the variables; an empty one counts as not set. Raises `SettingError`."""
+        return cls(
+            enabled=environ.get("VLLM_GRAFT") != "0",
+            selection=Selection.parse(environ.get("VLLM_GRAFT_PATCHES", "")),
+            trace=environ.get("VLLM_GRAFT_TRACE") or None,
+            strict=_flag(environ, "VLLM_GRAFT_STRICT"),
+            version=environ.get("VLLM_VERSION", "").strip() or None,
+        )
+
+
+def _flag(environ: Mapping[str, str], name: str) -> bool:
+    value = environ.get(name) or "0"
+    if value not in ("0", "1"):
+        raise SettingError(f"{name} is {value!r}. Set it to 1 (on) or 0 (off), or leave it out.")
+    return value == "1"

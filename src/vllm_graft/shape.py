@@ -1,0 +1,205 @@
+"""Functions and descriptors in the shape of those they take the place of.
+
+Every function made here is a plain Python function: `torch.compile` traces through those, while
+it drops a `wrapt.FunctionWrapper` without an error (VLLM's compiled forwards call patched code).
+"""
+
+import functools
+import inspect
+import sys
+import types
+from collections.abc import AsyncIterator, Callable, Generator
+from typing import Any
+
+from .errors import TargetKindError
+from .target import Target, find
+
+Function = Callable[..., Any]
+
+_CACHE_METHODS = ("cache_info", "cache_clear", "cache_parameters")
+
+
+def wrap(raw: Any, implementation: Function, target: Target) -> Any:
+    """Return a closure over the original that calls `implementation(original, ...)`."""
+
+    def closure(original: Function) -> Function:
+        return functools.update_wrapper(
+            _BY_FLAVOUR[flavour(original)](original, implementation), original
+        )
+
+    return _like(raw, closure, target)
+
+
+def replace(raw: Any, implementation: Function, target: Target) -> Any:
+    """Return a copy of the implementation under the name of what it replaces."""
+
+    def copy(original: Function) -> Function:
+        function = _plain(getattr(implementation, "__func__", implementation))
+        if flavour(function) != flavour(original):
+            raise TargetKindError(
+                f"it is a {flavour(original)} function, and the implementation is a "
+                f"{flavour(function)} function. Make them alike, or use `wrap`"
+            )
+        own = dict(vars(function))
+        signature = _signature(original)
+        functools.update_wrapper(function, original, _NAMES)
+        del function.__wrapped__  # type: ignore[attr-defined]
+        vars(function).update(own)
+        if signature is not None and signature != _signature(function):
+            function.__signature__ = signature  # type: ignore[attr-defined]
+        return function
+
+    return _like(raw, copy, target)
+
+
+_NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
+
+
+def rename(cls: type, original: type) -> type:
+    """Give a class the name, qualified name, module and documentation of another."""
+    cls.__name__ = original.__name__
+    cls.__qualname__ = original.__qualname__
+    cls.__module__ = original.__module__
+    if cls.__doc__ is None:
+        cls.__doc__ = original.__doc__
+    return cls
+
+
+def flavour(function: Function) -> str:
+    """Return what calling a function gives: plain, coroutine, generator, async generator."""
+    if inspect.iscoroutinefunction(function):
+        return "coroutine"
+    if inspect.isasyncgenfunction(function):
+        return "async generator"
+    return "generator" if inspect.isgeneratorfunction(function) else "plain"
+
+
+def _like(raw: Any, make: Callable[[Function], Function], target: Target) -> Any:
+    """Make a function from the one inside a descriptor, and put it into such a descriptor."""
+
+    def made(original: Function) -> Function:
+        function = make(original)
+        _settle(function, original, target)
+        return function
+
+    if isinstance(raw, (staticmethod, classmethod)):
+        return type(raw)(made(raw.__func__))
+    if isinstance(raw, property):
+        if raw.fget is None:
+            raise TargetKindError("it is a property that cannot be read. Use `set`")
+        return type(raw)(made(raw.fget), raw.fset, raw.fdel, raw.__doc__)
+    if isinstance(raw, functools.cached_property):
+        return type(raw)(made(raw.func))
+    if inspect.isroutine(raw) or isinstance(raw, functools._lru_cache_wrapper):
+        return made(raw)
+    raise TargetKindError(
+        f"it is {_described(raw)}, not a function, method or property. "
+        + ("Patch its methods, or use `subclass`" if isinstance(raw, type) else "Use `set`")
+    )
+
+
+def _settle(function: Function, original: Function, target: Target) -> None:
+    """Take away what would make others see through the function, and keep what they call."""
+    for name in [name for name in vars(function) if name.startswith("_torchdynamo_")]:
+        delattr(function, name)
+    for name in _CACHE_METHODS:
+        if hasattr(original, name) and not hasattr(function, name):
+            setattr(function, name, getattr(original, name))
+    home = sys.modules.get(getattr(original, "__module__", None) or "")
+    name = getattr(original, "__qualname__", "")
+    if find(home, name) is original and (function.__module__, name) != (
+        target.module,
+        target.qualname,
+    ):
+        # The original keeps its own place and only this other name of it changes; pickle, which
+        # goes by names, must find the new function and not the original.
+        function.__module__, function.__qualname__ = target.module, target.qualname
+
+
+def _described(raw: Any) -> str:
+    return f"the class {raw.__qualname__}" if isinstance(raw, type) else f"a {type(raw).__name__}"
+
+
+def _signature(function: Function) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):  # of some built-in functions there is none
+        return None
+
+
+def _plain(implementation: Function) -> Function:
+    """Return a new plain function that does what the implementation does."""
+    if not isinstance(implementation, types.FunctionType):
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            return implementation(*args, **kwargs)
+
+        return function
+    copy = types.FunctionType(
+        implementation.__code__,
+        implementation.__globals__,
+        implementation.__name__,
+        implementation.__defaults__,
+        implementation.__closure__,
+    )
+    copy.__kwdefaults__ = implementation.__kwdefaults__
+    copy.__annotations__ = implementation.__annotations__
+    vars(copy).update(vars(implementation))
+    return copy
+
+
+# One closure for each flavour, so that asking a wrapped function what it is gives the answer of
+# the original. The implementation may be of the flavour itself or just return what the original
+# returns.
+
+
+def _plain_closure(original: Function, implementation: Function) -> Function:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return implementation(original, *args, **kwargs)
+
+    return wrapper
+
+
+def _coroutine_closure(original: Function, implementation: Function) -> Function:
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return await implementation(original, *args, **kwargs)
+
+    return wrapper
+
+
+def _generator_closure(original: Function, implementation: Function) -> Function:
+    def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        return (yield from implementation(original, *args, **kwargs))
+
+    return wrapper
+
+
+def _async_generator_closure(original: Function, implementation: Function) -> Function:
+    async def wrapper(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        # What `yield from` does for generators (PEP 380); async generators have no such form.
+        generator = implementation(original, *args, **kwargs)
+        step = generator.__anext__()
+        while True:
+            try:
+                item = await step
+            except StopAsyncIteration:
+                return
+            try:
+                sent = yield item
+            except GeneratorExit:
+                await generator.aclose()
+                raise
+            except BaseException as error:
+                step = generator.athrow(error)
+            else:
+                step = generator.__anext__() if sent is None else generator.asend(sent)
+
+    return wrapper
+
+
+_BY_FLAVOUR: dict[str, Callable[[Function, Function], Function]] = {
+    "plain": _plain_closure,
+    "coroutine": _coroutine_closure,
+    "generator": _generator_closure,
+    "async generator": _async_generator_closure,
+}
