@@ -1,0 +1,49 @@
+"""What the commands have in common: JSON for scripts, tables and colours for people."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+STYLES = {
+    "applied": "green",
+    "armed": "green",
+    "ok": "green",
+    "skipped": "yellow",
+    "warning": "yellow",
+    "failed": "red",
+    "problem": "red",
+}
+
+
+def json_option(command: _F) -> _F:
+    """Give a command the flag `--json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")(command)
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON on stdout."""
+    click.echo(json.dumps(value, indent=2, default=str))
+
+
+def console() -> Console:
+    """Return a console on stdout that takes text as it is; wide where it is no terminal."""
+    width = None if sys.stdout.isatty() else 160
+    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
+
+
+def table(*columns: str, rows: Iterable[Iterable[Any]]) -> Table:
+    """Return a table whose cells fold rather than lose text."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        made.add_column(column, overflow="fold")
+    for row in rows:
+        cells = [str(cell) for cell in row]
+        made.add_row(*cells, style=next((STYLES[cell] for cell in cells if cell in STYLES), None))
+    return made

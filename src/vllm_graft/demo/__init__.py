@@ -1,0 +1,1 @@
+"""The demonstration: a real engine, before and after three patches."""
