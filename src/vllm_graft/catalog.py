@@ -1,6 +1,7 @@
 """Finds the patch sets: the built-in ones, and those that installed distributions declare."""
 
 import builtins
+import importlib
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,20 +50,20 @@ def load_catalog(entry_points: Sequence[metadata.EntryPoint] | None = None) -> C
     if entry_points is None:
         entry_points = tuple(metadata.entry_points(group=GROUP))
     sets = {patch_set.name: patch_set for patch_set in builtin_sets()}
+    for patch_set in sets.values():
+        patch_set.seal()
     origins = dict.fromkeys(sets, "vllm-graft (built in)")
     broken = []
     for entry_point in sorted(set(entry_points), key=lambda found: (found.name, found.value)):
         origin = _origin(entry_point)
         try:
             patch_set = _load(entry_point)
-            _check_name(patch_set, entry_point, origins)
+            _check(patch_set, entry_point, origins)
         except BrokenSetError as error:
             broken.append(BrokenSet(entry_point.name, origin, error))
             continue
         sets[patch_set.name] = patch_set
         origins[patch_set.name] = origin
-    for patch_set in sets.values():
-        patch_set.seal()
     return Catalog(tuple(sets.values()), origins, tuple(broken))
 
 
@@ -77,7 +78,7 @@ def _load(entry_point: metadata.EntryPoint) -> PatchSet:
             patch_set = entry_point.load()
     except DeclarationError as error:
         raise _broken(entry_point, str(error)) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         place = _raised_at(error)
         raise _broken(
             entry_point,
@@ -93,7 +94,7 @@ def _load(entry_point: metadata.EntryPoint) -> PatchSet:
     return patch_set
 
 
-def _check_name(
+def _check(
     patch_set: PatchSet, entry_point: metadata.EntryPoint, origins: Mapping[str, str]
 ) -> None:
     if patch_set.name != entry_point.name:
@@ -108,6 +109,10 @@ def _check_name(
             f"{origins[patch_set.name]} has a set of that name already",
             "Rename one of the two.",
         )
+    try:
+        patch_set.seal()
+    except DeclarationError as error:
+        raise _broken(entry_point, str(error)) from error
 
 
 def _broken(entry_point: metadata.EntryPoint, problem: str, remedy: str = "") -> BrokenSetError:
@@ -135,30 +140,38 @@ def _raised_at(error: BaseException) -> str:
 def _without_heavy_imports() -> Iterator[None]:
     """Refuse imports of vLLM and torch by this thread.
 
-    The import statement itself is watched, not the finders: whether torch is loaded already
-    differs between processes, and a declaration must be refused in all of them or in none.
+    The import statement and `import_module` are watched, not the finders: whether torch is loaded
+    already differs between processes, and a declaration must be refused in all of them or in none.
     """
-    real_import = builtins.__import__
+    statement, function = builtins.__import__, importlib.import_module
     thread = threading.get_ident()
 
-    def guarded(
+    def refuse(name: str) -> None:
+        if threading.get_ident() == thread and name.partition(".")[0] in HEAVY:
+            caller = sys._getframe(2)
+            raise DeclarationError(
+                f"{caller.f_code.co_filename}:{caller.f_lineno}: a declaration module imports "
+                f"{name!r}, which would load it before the patches are armed. Import it inside "
+                "the implementation, or give the implementation as a lazy 'module:qualname'"
+            )
+
+    def watched_statement(
         name: str,
         globals: Mapping[str, object] | None = None,
         locals: Mapping[str, object] | None = None,
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> Any:
-        if level == 0 and threading.get_ident() == thread and name.partition(".")[0] in HEAVY:
-            caller = sys._getframe(1)
-            raise DeclarationError(
-                f"{caller.f_code.co_filename}:{caller.f_lineno}: a declaration module imports "
-                f"{name!r}, which would load it before the patches are armed. Import it inside "
-                "the implementation, or give the implementation as a lazy 'module:qualname'"
-            )
-        return real_import(name, globals, locals, fromlist or (), level)
+        if level == 0:
+            refuse(name)
+        return statement(name, globals, locals, fromlist or (), level)
 
-    builtins.__import__ = guarded
+    def watched_function(name: str, package: str | None = None) -> Any:
+        refuse(name)
+        return function(name, package)
+
+    builtins.__import__, importlib.import_module = watched_statement, watched_function
     try:
         yield
     finally:
-        builtins.__import__ = real_import
+        builtins.__import__, importlib.import_module = statement, function

@@ -43,7 +43,15 @@ class PatchSet:
         return tuple(self._patches.values())
 
     def seal(self) -> None:
-        """Refuse further declarations: the plan has been made from this set."""
+        """Check what only the whole set shows, and refuse further declarations."""
+        for patch in self._patches.values():
+            for name in patch.after:
+                if name.partition("/")[0] == self.name and name not in self._patches:
+                    raise mistake(
+                        patch.location,
+                        f"patch {patch.id!r} has after={name!r}, which its set does not declare",
+                        f"The set has {', '.join(self._patches)}.",
+                    )
         self._sealed = True
 
     def __repr__(self) -> str:

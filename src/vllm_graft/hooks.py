@@ -85,7 +85,7 @@ class ModuleHook:
         """Apply what waited for a role of this process."""
         module = sys.modules.get(self._name)
         if self._waiting and module is not None:
-            self._apply(self._waiting, module)
+            self._apply(tuple(self._waiting), module)
 
     def _register(self) -> None:
         self._registering = True
@@ -96,15 +96,27 @@ class ModuleHook:
 
     def __call__(self, module: ModuleType) -> None:
         """Apply the patches to the module; wrapt calls this when it has been executed."""
-        if self._registering and _when_executed(module, self._executed):
+        if not self._registering:
+            self._stay()
+        elif _when_executed(module, self._executed):
             return
         self._fire(module)
 
+    def _stay(self) -> None:
+        """Register for the next execution: after a failure, a reload, or a removal.
+
+        wrapt drops a hook when it calls it, and calls one at once whose module it finds. The
+        thread that imports a module has its lock, so nobody else misses it meanwhile.
+        """
+        module = sys.modules.pop(self._name, None)
+        self._register()
+        if module is not None:
+            sys.modules[self._name] = module
+
     def _executed(self) -> None:
+        self._stay()
         module = sys.modules.get(self._name)
-        if module is None:  # its execution failed; it may be imported again
-            self._register()
-        else:
+        if module is not None:  # else its execution failed
             self._fire(module)
 
     def _fire(self, module: ModuleType) -> None:
@@ -114,18 +126,15 @@ class ModuleHook:
         try:
             self._apply(self._patches, module)
         except ApplyError:
-            if _initializing(module):
-                # Importing it fails now. Whoever tries again must meet the hook again, and wrapt
-                # drops a hook when it calls it.
+            if _initializing(module):  # the import fails; importlib forgets what it can
                 sys.modules.pop(self._name, None)
-                self._register()
             raise
 
     def _apply(self, patches: Iterable[Patch], module: ModuleType) -> None:
-        waiting = []
+        self._waiting = []
         for patch in patches:
             if not PROCESS.holds(patch.process):
-                waiting.append(patch)
+                self._waiting.append(patch)
                 self._journal.waits(patch)
                 continue
             start = time.perf_counter()
@@ -134,8 +143,7 @@ class ModuleHook:
             except ApplyError as error:
                 self._fail(patch, error)
             else:
-                self._journal.applied(patch, _since(start))
-        self._waiting = waiting
+                self._journal.applied(patch, (time.perf_counter() - start) * 1000)
 
     def _fail(self, patch: Patch, error: ApplyError) -> None:
         message = (
@@ -152,10 +160,6 @@ class ModuleHook:
         if fatal:
             raise explained
         LOGGER.warning("vllm-graft: optional %s", message)
-
-
-def _since(start: float) -> float:
-    return (time.perf_counter() - start) * 1000
 
 
 def _initializing(module: ModuleType) -> bool:

@@ -5,6 +5,7 @@ import os
 import socket
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -186,9 +187,10 @@ class Journal:
         line = self._line(event, patch, module, ms, detail)
         try:
             self._sink.write(line)
-        except (OSError, ValueError) as error:  # ValueError: stderr is closed
+        except (OSError, ValueError) as error:  # ValueError: the folder's name cannot be one
             self._sink = None
-            LOGGER.warning("vllm-graft: tracing ends here: %s", error)
+            with suppress(OSError, ValueError):  # stderr may be closed as well
+                LOGGER.warning("vllm-graft: tracing ends here: %s", error)
 
     def _line(
         self, event: str, patch: Patch | None, module: str | None, ms: float | None, detail: Any

@@ -3,8 +3,10 @@
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
 from importlib import metadata
 from typing import Literal
 
@@ -122,35 +124,57 @@ def in_order(patches: Iterable[Patch]) -> list[Patch]:
     ranked = sorted(patches, key=lambda patch: (patch.operation not in EXCLUSIVE, patch.order))
     if not any(patch.after for patch in ranked):
         return ranked
-    by_id = {patch.id: patch for patch in ranked}
-    ordered: dict[str, Patch] = {}
-    for patch in ranked:
-        _visit(patch, by_id, ordered, ())
-    return list(ordered.values())
+    ordered = _topological(ranked)
+    _check_nothing_is_discarded(ordered)
+    return ordered
 
 
-def _visit(
-    patch: Patch, by_id: Mapping[str, Patch], ordered: dict[str, Patch], path: tuple[str, ...]
-) -> None:
-    if patch.id in ordered:
-        return
-    if patch.id in path:
-        circle = " after ".join((*path[path.index(patch.id) :], patch.id))
+def _topological(ranked: Sequence[Patch]) -> list[Patch]:
+    """Hold back each patch until those in its `after` are placed; keep the rank otherwise."""
+    rank = {patch.id: index for index, patch in enumerate(ranked)}
+    sorter = TopologicalSorter({patch.id: _predecessors(patch, ranked, rank) for patch in ranked})
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        circle = list(reversed(error.args[1]))
         raise ConflictError(
-            f"{patch.location}: {circle} is a circle. Take one of these `after` out."
-        )
-    for name in patch.after:
-        earlier = by_id.get(name)
-        if earlier is None:  # not installed, or skipped: nothing to come after
-            continue
-        if earlier.target.module != patch.target.module:
+            f"{ranked[rank[circle[0]]].location}: {' after '.join(circle)} is a circle. "
+            "Take one of these `after` out."
+        ) from None
+    ordered: list[Patch] = []
+    ready: list[int] = []
+    while sorter.is_active():
+        for name in sorter.get_ready():
+            heappush(ready, rank[name])
+        ordered.append(ranked[heappop(ready)])
+        sorter.done(ordered[-1].id)
+    return ordered
+
+
+def _check_nothing_is_discarded(ordered: Iterable[Patch]) -> None:
+    placed: dict[Target, Patch] = {}
+    for patch in ordered:
+        earlier = placed.setdefault(patch.target, patch)
+        if earlier is not patch and patch.operation in EXCLUSIVE:
+            raise ConflictError(
+                f"{patch.location}: patch {patch.id!r} ({patch.operation}) is declared to come "
+                f"after {earlier.id!r} on {patch.target}, and would discard it. Take the `after` "
+                "out: what replaces a target comes first by itself."
+            )
+
+
+def _predecessors(patch: Patch, ranked: Sequence[Patch], rank: Mapping[str, int]) -> list[str]:
+    """Return the ids in a patch's `after` that take part; the others leave nothing to wait for."""
+    present = [name for name in patch.after if name in rank]
+    for name in present:
+        module = ranked[rank[name]].target.module
+        if module != patch.target.module:
             raise ConflictError(
                 f"{patch.location}: patch {patch.id!r} is declared to come after {name!r}, but "
-                f"their modules differ ({patch.target.module}, {earlier.target.module}) and each "
-                "is patched when vLLM imports it. Use `after` between patches of one module."
+                f"their modules differ ({patch.target.module}, {module}) and each is patched when "
+                "vLLM imports it. Use `after` between patches of one module."
             )
-        _visit(earlier, by_id, ordered, (*path, patch.id))
-    ordered[patch.id] = patch
+    return present
 
 
 def _decide(patch: Patch, environment: Environment, settings: Settings) -> Decision:

@@ -22,9 +22,32 @@ def _candidates(specifiers: SpecifierSet) -> set[Version]:
     found: set[Version] = set()
     for specifier in specifiers:
         base = re.sub(r"\.\*$", "", specifier.version)
-        for text in (base, f"{base}.dev0", f"{base}.post0", f"{base}.post9999", f"{base}.0.9999"):
-            try:
-                found.add(Version(text))
-            except InvalidVersion:  # `1.0rc1.0.9999`, or an arbitrary string after `===`
-                continue
+        try:
+            version = Version(base)
+        except InvalidVersion:  # an arbitrary string after `===`
+            continue
+        texts = [base, _next(version), f"{_next(version)}.dev0"]
+        texts += [f"{base}.dev0", f"{base}.post0", f"{base}.post9999", f"{base}.0.9999"]
+        found.update(filter(None, map(_parsed, texts)))
     return found
+
+
+def _parsed(text: str) -> Version | None:
+    try:
+        return Version(text)
+    except InvalidVersion:  # `1.0rc1.0.9999`
+        return None
+
+
+def _next(version: Version) -> str:
+    """Return the version after one of the same kind: `1.0.dev2`, `1.0.post4`, `1.0rc2`, `1.1`."""
+    release = ".".join(map(str, version.release))
+    pre = "".join(map(str, version.pre or ()))
+    post = "" if version.post is None else f".post{version.post}"
+    if version.dev is not None:
+        return f"{release}{pre}{post}.dev{version.dev + 1}"
+    if version.post is not None:
+        return f"{release}{pre}.post{version.post + 1}"
+    if version.pre is not None:
+        return f"{release}{version.pre[0]}{version.pre[1] + 1}"
+    return ".".join(map(str, (*version.release[:-1], version.release[-1] + 1)))

@@ -55,11 +55,10 @@ def replace(raw: Any, implementation: Function, target: Target) -> Any:
 _NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
 
 
-def rename(cls: type, original: type) -> type:
+def rename(cls: type, original: type, target: Target) -> type:
     """Give a class the name, qualified name, module and documentation of another."""
     cls.__name__ = original.__name__
-    cls.__qualname__ = original.__qualname__
-    cls.__module__ = original.__module__
+    cls.__module__, cls.__qualname__ = _home(original, target)
     if cls.__doc__ is None:
         cls.__doc__ = original.__doc__
     return cls
@@ -105,15 +104,22 @@ def _settle(function: Function, original: Function, target: Target) -> None:
     for name in _CACHE_METHODS:
         if hasattr(original, name) and not hasattr(function, name):
             setattr(function, name, getattr(original, name))
-    home = sys.modules.get(getattr(original, "__module__", None) or "")
-    name = getattr(original, "__qualname__", "")
-    if find(home, name) is original and (function.__module__, name) != (
-        target.module,
-        target.qualname,
-    ):
-        # The original keeps its own place and only this other name of it changes; pickle, which
-        # goes by names, must find the new function and not the original.
-        function.__module__, function.__qualname__ = target.module, target.qualname
+    if isinstance(original, types.FunctionType):
+        function.__module__, function.__qualname__ = _home(original, target)
+
+
+def _home(original: Any, target: Target) -> tuple[str, str]:
+    """Return the module and qualified name that what lands at a target must carry.
+
+    Those of the original, unless it can be found under them and stays there, because the target
+    is another name of it (a re-export, an inherited method): pickle goes by these names, and must
+    find what landed and not the original.
+    """
+    module, qualname = original.__module__, original.__qualname__
+    found = find(sys.modules.get(module), qualname)
+    if getattr(found, "__func__", found) is original:
+        return target.module, target.qualname
+    return module, qualname
 
 
 def _described(raw: Any) -> str:
@@ -123,7 +129,7 @@ def _described(raw: Any) -> str:
 def _signature(function: Function) -> inspect.Signature | None:
     try:
         return inspect.signature(function)
-    except (TypeError, ValueError):  # of some built-in functions there is none
+    except (TypeError, ValueError, NameError):  # built-in, or annotated with names not there
         return None
 
 
@@ -143,7 +149,9 @@ def _plain(implementation: Function) -> Function:
         implementation.__closure__,
     )
     copy.__kwdefaults__ = implementation.__kwdefaults__
-    copy.__annotations__ = implementation.__annotations__
+    # From 3.14 on annotations are evaluated when they are asked for, and need not be defined yet.
+    annotations = "__annotate__" if sys.version_info >= (3, 14) else "__annotations__"
+    setattr(copy, annotations, getattr(implementation, annotations))
     vars(copy).update(vars(implementation))
     return copy
 

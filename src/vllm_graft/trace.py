@@ -41,7 +41,8 @@ class FileSink:
                 os.close(self._fd)
                 self._fd = -1
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            flags |= os.O_NOFOLLOW | os.O_NONBLOCK  # no link, and no pipe that nobody reads
             path = self._folder / f"{socket.gethostname()}-{os.getpid()}.jsonl"
             self._fd = os.open(path, flags, 0o600)
             self._pid = os.getpid()

@@ -85,7 +85,7 @@ def distributions() -> Iterator[metadata.Distribution]:
 
 
 def _provides_vllm(dist: metadata.Distribution) -> bool:
-    if not (dist.name or "").lower().startswith("vllm"):
+    if "vllm" not in (dist.name or "").lower():
         return False
     return any(file.as_posix() == "vllm/__init__.py" for file in dist.files or ())
 

@@ -79,7 +79,7 @@ def test_the_inspection_subprocess_is_patched(vllm: Vllm, patched: Outcome) -> N
 
 def test_roles_are_learned(patched: Outcome) -> None:
     """Each process knows its role from its first line on."""
-    first = {}
+    first: dict[int, tuple[str, list[str]]] = {}
     for line in patched.trace:
         first.setdefault(line["pid"], (line["process"], line["roles"]))
     assert {

@@ -1,10 +1,13 @@
 """Three patches, for a name that lives in each of the engine's three processes."""
 
+from collections.abc import Callable
+from typing import Any
+
 from vllm_graft import PatchSet
 
 patches = PatchSet("demo")
 
-_WHY = {
+_WHY: dict[str, Any] = {
     "vllm": ">=0.27.1,<0.33",
     "why": "To show that a patch reaches the process in which its target lives.",
     "upstream": "None: this is a demonstration.",
@@ -17,7 +20,7 @@ _WHY = {
     how="Give every answer a stop reason of ours.",
     **_WHY,
 )
-def signed_answers(original, self, *args, **kwargs):
+def signed_answers(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
     output = original(self, *args, **kwargs)
     output.stop_reason = "patched"
     return output
@@ -28,7 +31,7 @@ def signed_answers(original, self, *args, **kwargs):
     how="Let no request have more than four tokens.",
     **_WHY,
 )
-def short_answers(original, self, request):
+def short_answers(original: Callable[..., Any], self: Any, request: Any) -> Any:
     request.max_tokens = min(request.max_tokens, 4)
     return original(self, request)
 
@@ -38,7 +41,7 @@ def short_answers(original, self, request):
     how="Make token 7 the most likely one.",
     **_WHY,
 )
-def always_seven(original, self, hidden_states):
+def always_seven(original: Callable[..., Any], self: Any, hidden_states: Any) -> Any:
     logits = original(self, hidden_states)
     if logits is not None:
         logits[..., 7] += 1e4

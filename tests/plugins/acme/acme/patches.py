@@ -8,7 +8,7 @@ from vllm_graft import Environment, PatchSet
 
 patches = PatchSet("acme")
 
-_FIELDS = {
+_FIELDS: dict[str, Any] = {
     "why": "The tests of vllm-graft must see where a patch lands.",
     "upstream": "None: vLLM is as it should be.",
     "remove": "Never.",
