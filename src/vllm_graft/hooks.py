@@ -2,13 +2,15 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 import wrapt
 
 from .apply import apply
+from .boot import LoaderInFront, search
 from .errors import ApplyError, TargetNotFoundError
 from .journal import LOGGER, Journal
 from .patch import Patch
@@ -35,8 +37,11 @@ def arm(plan: Plan, settings: Settings, journal: Journal) -> None:
     ]
     present = [hook for hook in hooks if hook.check_module()]
     for hook in present:
+        FINDER.hooks[hook.name] = hook
         PROCESS.watch(hook.role_gained)
         hook.register()
+    if FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, FINDER)
 
 
 class ModuleHook:
@@ -50,12 +55,13 @@ class ModuleHook:
         settings: Settings,
         journal: Journal,
     ) -> None:
-        self._name = name
+        self.name = name
         self._patches = tuple(patches)
         self._vllm = vllm
         self._settings = settings
         self._journal = journal
         self._registering = False
+        self._registered = False
         self._waiting: list[Patch] = []
 
     def check_module(self) -> bool:
@@ -63,13 +69,13 @@ class ModuleHook:
 
         Only vLLM's modules are looked for: other packages make some of theirs at run time.
         """
-        if self._name.partition(".")[0] != "vllm" or self._name in sys.modules:
+        if self.name.partition(".")[0] != "vllm" or self.name in sys.modules:
             return True
-        if importable(self._name):
+        if importable(self.name):
             return True
         for patch in self._patches:
             error = TargetNotFoundError(
-                f"this vLLM has no module {self._name!r}. Name the module that has taken its "
+                f"this vLLM has no module {self.name!r}. Name the module that has taken its "
                 "place, or narrow the versions of the patch"
             )
             self._fail(patch, error)
@@ -83,51 +89,51 @@ class ModuleHook:
 
     def role_gained(self, _role: str) -> None:
         """Apply what waited for a role of this process."""
-        module = sys.modules.get(self._name)
+        module = sys.modules.get(self.name)
         if self._waiting and module is not None:
             self._apply(tuple(self._waiting), module)
 
     def _register(self) -> None:
-        self._registering = True
+        self._registering = self._registered = True
         try:
-            wrapt.register_post_import_hook(self, self._name)
+            wrapt.register_post_import_hook(self, self.name)
         finally:
             self._registering = False
 
     def __call__(self, module: ModuleType) -> None:
         """Apply the patches to the module; wrapt calls this when it has been executed."""
-        if not self._registering:
-            self._stay()
-        elif _when_executed(module, self._executed):
+        self._registered = False
+        if self._registering and _when_executed(module, self._executed):
             return
         self._fire(module)
 
-    def _stay(self) -> None:
-        """Register for the next execution: after a failure, a reload, or a removal.
+    def before_execution(self) -> None:
+        """Register again where wrapt has called and so dropped the hook: a new import, a reload.
 
-        wrapt drops a hook when it calls it, and calls one at once whose module it finds. The
-        thread that imports a module has its lock, so nobody else misses it meanwhile.
+        wrapt calls a hook at once whose module it finds. The thread that imports a module has its
+        lock, so nobody misses the module meanwhile.
         """
-        module = sys.modules.pop(self._name, None)
+        if self._registered:
+            return
+        module = sys.modules.pop(self.name, None)
         self._register()
         if module is not None:
-            sys.modules[self._name] = module
+            sys.modules[self.name] = module
 
     def _executed(self) -> None:
-        self._stay()
-        module = sys.modules.get(self._name)
+        module = sys.modules.get(self.name)
         if module is not None:  # else its execution failed
             self._fire(module)
 
     def _fire(self, module: ModuleType) -> None:
         # A lazy module may have put another object in its place while it was executed.
-        module = sys.modules.get(self._name, module)
-        self._journal.event("fire", module=self._name)
+        module = sys.modules.get(self.name, module)
+        self._journal.event("fire", module=self.name)
         try:
             self._apply(self._patches, module)
         except ApplyError:
             if _initializing(module):  # the import fails; importlib forgets what it can
-                sys.modules.pop(self._name, None)
+                sys.modules.pop(self.name, None)
             raise
 
     def _apply(self, patches: Iterable[Patch], module: ModuleType) -> None:
@@ -160,6 +166,50 @@ class ModuleHook:
         if fatal:
             raise explained
         LOGGER.warning("vllm-graft: optional %s", message)
+
+
+class _HookFinder:
+    """Finds the modules that have a hook, in front of wrapt's own finder.
+
+    wrapt's finder calls `importlib.util.find_spec` under importlib's lock. While another thread
+    imports the parent package, each of the two waits for what the other holds.
+    """
+
+    def __init__(self) -> None:
+        self.hooks: dict[str, ModuleHook] = {}
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Answer for modules with a hook what the other finders do."""
+        if name not in self.hooks:
+            return None
+        return search(name, path, self._is_ours, lambda loader: self.in_front(name, loader))
+
+    def in_front(self, name: str, loader: Any) -> Any:
+        """Return a loader that fires the hook of a module, or the given one if there is none."""
+        hook = self.hooks.get(name)
+        return loader if hook is None else _HookLoader(loader, hook)
+
+    def _is_ours(self, finder: object) -> bool:
+        return finder is self or type(finder).__module__ == wrapt.register_post_import_hook.__module__
+
+
+class _HookLoader(LoaderInFront):
+    """The loader of a module that has a hook."""
+
+    def __init__(self, loader: Any, hook: ModuleHook) -> None:
+        super().__init__(loader)
+        self._hook = hook
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute the module, and let wrapt call the hooks that it has for it."""
+        self._hook.before_execution()
+        super().exec_module(module)
+        wrapt.notify_module_loaded(module)
+
+
+FINDER = _HookFinder()
 
 
 def _initializing(module: ModuleType) -> bool:

@@ -23,7 +23,9 @@ def start(vllm: Vllm) -> Callable[..., Outcome]:
 def test_an_artifact_is_loaded_with_the_layer_only(start: Callable[..., Outcome]) -> None:
     """Without the layer every start fails to load what the last one saved; with it, it loads.
 
-    The plain runs come first and give the tokens; a set of patches gets an artifact of its own.
+    It is loaded for the patches that it was compiled with, and for no others.
+
+    The plain runs come first and give the tokens.
     """
     plain = start(VLLM_GRAFT="0")
     assert plain.code == 0, plain.log[-6000:]
@@ -36,3 +38,7 @@ def test_an_artifact_is_loaded_with_the_layer_only(start: Callable[..., Outcome]
     assert BROKEN not in mended.log
     assert LOADED in mended.log
     assert mended.answer["tokens"] == plain.answer["tokens"] == again.answer["tokens"]
+
+    patched = start()
+    assert LOADED not in patched.log, "a graph compiled without the patches is served with them"
+    assert patched.answer["tokens"] == [7, 7, 7, 7]

@@ -23,7 +23,7 @@ from .run import stub_folder
 # Run in a new interpreter, started as any program of this environment would be.
 _PROBE = """
 import json, site, sys
-found = [f for f in sys.meta_path if type(f).__name__ == "VllmGraftSentinel"]
+found = [f for f in sys.meta_path if getattr(f, "__name__", "") == "VllmGraft"]
 sites = site.getsitepackages() + ([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])
 custom = sys.modules.get("sitecustomize")
 print(json.dumps({
@@ -128,7 +128,7 @@ def _pth(interpreter: dict[str, Any]) -> Finding:
         return Finding("pth", "problem", f"{path} is hidden", remedy)
     if not os.access(path, os.R_OK):
         return Finding("pth", "problem", f"{path} is not readable", f"Run: chmod a+r {path}")
-    if "VllmGraftSentinel" not in path.read_text(encoding="utf-8", errors="replace"):
+    if "VllmGraft" not in path.read_text(encoding="utf-8", errors="replace"):
         return Finding("pth", "problem", f"{path} has other contents", "Install vllm-graft again.")
     if len(found) > 1:
         copies = ", ".join(map(str, found))
