@@ -192,7 +192,9 @@ class _HookFinder:
         return loader if hook is None else _HookLoader(loader, hook)
 
     def _is_ours(self, finder: object) -> bool:
-        return finder is self or type(finder).__module__ == wrapt.register_post_import_hook.__module__
+        return (
+            finder is self or type(finder).__module__ == wrapt.register_post_import_hook.__module__
+        )
 
 
 class _HookLoader(LoaderInFront):

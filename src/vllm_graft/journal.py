@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from .builtin import BUILTIN
 from .caches import fingerprint
 from .errors import ApplyError
 from .patch import Patch
@@ -168,9 +167,7 @@ class Journal:
         """Record the end of this process, with what never fired."""
         armed = self.never_fired()
         self.event("exit", detail=f"never fired: {', '.join(armed) or 'none'}")
-        theirs = [name for name in armed if name.partition("/")[0] not in BUILTIN]
-        if theirs:
-            LOGGER.info("vllm-graft: %s: never fired: %s", PROCESS.name, ", ".join(theirs))
+        LOGGER.debug("vllm-graft: %s: never fired: %s", PROCESS.name, ", ".join(armed) or "none")
 
     def event(
         self,

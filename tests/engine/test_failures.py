@@ -14,10 +14,10 @@ def missing_name(vllm: Vllm) -> Outcome:
 
 
 def test_a_missing_name_ends_the_engine(missing_name: Outcome) -> None:
-    """The program ends with an error, in the time that a start takes."""
+    """The program ends by itself, with an error, and does not wait for a part that is gone."""
     assert missing_name.code not in (0, None)
     assert missing_name.answer == {}
-    assert missing_name.seconds < 150
+    assert missing_name.seconds < 240  # of a start's 45 to 90, on a machine that does other things
 
 
 @pytest.mark.parametrize(

