@@ -167,7 +167,8 @@ class Journal:
         """Record the end of this process, with what never fired."""
         armed = self.never_fired()
         self.event("exit", detail=f"never fired: {', '.join(armed) or 'none'}")
-        LOGGER.debug("vllm-graft: %s: never fired: %s", PROCESS.name, ", ".join(armed) or "none")
+        if armed:
+            LOGGER.debug("vllm-graft: %s: never fired: %s", PROCESS.name, ", ".join(armed))
 
     def event(
         self,

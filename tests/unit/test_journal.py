@@ -229,10 +229,10 @@ def test_a_required_failure_that_somebody_caught_is_raised_at_the_start(
 def test_the_end_says_what_never_fired(
     begun: Journal, patches: dict[str, Patch], lines: Lines, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Patches whose target was never imported are in the trace and in the log."""
+    """Patches whose target was never imported are in the trace and in the debug log."""
     begun.applied(patches["one"], ms=1)
     caplog.clear()
-    with caplog.at_level(logging.INFO, "vllm.graft"):
+    with caplog.at_level(logging.DEBUG, "vllm.graft"):
         begun.end()
 
     assert begun.never_fired() == ["acme/two", "acme/three"]
@@ -247,7 +247,7 @@ def test_the_end_of_a_process_with_nothing_left(
     journal: Journal, lines: Lines, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Where everything fired, nothing is logged."""
-    with caplog.at_level(logging.INFO, "vllm.graft"):
+    with caplog.at_level(logging.DEBUG, "vllm.graft"):
         journal.end()
 
     assert lines[-1]["detail"] == "never fired: none"
