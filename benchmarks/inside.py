@@ -1,0 +1,134 @@
+"""The measured programs, each run in a process of its own: `inside.py PROGRAM RESULT ...`.
+
+What they measure goes into the file RESULT as JSON. vLLM starts this file again in the processes
+that it spawns, so it imports nothing that is not needed there.
+"""
+
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+WARM_UP = 3
+PROMPTS = 16
+PROMPT = 32  # tokens
+ANSWER = 64  # tokens
+
+
+def plan() -> dict[str, float]:
+    """Plan and arm what is declared, in the steps of `vllm_graft.activation`; milliseconds."""
+    from vllm_graft.catalog import load_catalog
+    from vllm_graft.hooks import arm
+    from vllm_graft.journal import JOURNAL
+    from vllm_graft.plan import Environment, make_plan
+    from vllm_graft.settings import Settings
+    from vllm_graft.version import find_version
+
+    settings = Settings.read(os.environ)
+    start = time.perf_counter()
+    catalog = load_catalog()
+    declared, declared_cpu = time.perf_counter(), time.process_time()
+    made = make_plan(catalog, Environment(find_version(settings.version)), settings)
+    planned = time.perf_counter()
+    JOURNAL.begin(made)
+    arm(made, settings, JOURNAL)
+    armed, armed_cpu = time.perf_counter(), time.process_time()
+    if made.problems:
+        raise RuntimeError(f"the plan has problems: {made.problems}")
+    return {
+        "armed": len(made.armed),
+        "declare, ms": (declared - start) * 1e3,
+        "plan, ms": (planned - declared) * 1e3,
+        "arm, ms": (armed - planned) * 1e3,
+        "plan and arm, ms": (armed - declared) * 1e3,
+        "plan and arm, CPU ms": (armed_cpu - declared_cpu) * 1e3,
+    }
+
+
+def imports() -> dict[str, float]:
+    """Import vLLM, then its engine class, and count our patches; seconds from the beginning."""
+    start, start_cpu = time.perf_counter(), time.process_time()
+    vllm = importlib.import_module("vllm")
+    first, first_cpu = time.perf_counter(), time.process_time()
+    vllm.LLM  # noqa: B018 - resolved lazily: this imports some 400 modules
+    second, second_cpu = time.perf_counter(), time.process_time()
+    return {
+        "import vllm, wall s": first - start,
+        "import vllm, CPU s": first_cpu - start_cpu,
+        "from vllm import LLM, wall s": second - start,
+        "from vllm import LLM, CPU s": second_cpu - start_cpu,
+        **_counts(),
+    }
+
+
+def engine(model: str, calls: str) -> dict[str, Any]:
+    """Start a tiny engine; return the tokens per second of so many calls of `generate`.
+
+    By the clock, and by the processor time of all processes of the engine, which other programs
+    disturb less.
+    """
+    vllm: Any = importlib.import_module("vllm")
+    llm = vllm.LLM(
+        model,
+        load_format="dummy",
+        skip_tokenizer_init=True,
+        enforce_eager=True,
+        dtype="float32",
+        max_model_len=512,
+        max_num_seqs=PROMPTS,
+    )
+    sampling = vllm.SamplingParams(
+        max_tokens=ANSWER, temperature=0, ignore_eos=True, detokenize=False
+    )
+    prompts = [
+        {"prompt_token_ids": [(7 * n + 3 * k) % 500 + 3 for k in range(PROMPT)]}
+        for n in range(PROMPTS)
+    ]
+    rates, cpu_rates = [], []
+    for _ in range(WARM_UP + int(calls)):
+        start, start_cpu = time.perf_counter(), _processor_seconds()
+        answers = llm.generate(prompts, sampling, use_tqdm=False)
+        tokens = sum(len(answer.outputs[0].token_ids) for answer in answers)
+        rates.append(tokens / (time.perf_counter() - start))
+        cpu_rates.append(tokens / (_processor_seconds() - start_cpu))
+    return {
+        "tokens/s": rates[WARM_UP:],
+        "tokens per CPU s": cpu_rates[WARM_UP:],
+        **_counts(),
+    }
+
+
+def _processor_seconds() -> float:
+    """Return the processor time of this process and of those that it started."""
+    psutil: Any = importlib.import_module("psutil")  # vLLM requires it
+    process = psutil.Process()
+    times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
+    return float(sum(each.user + each.system for each in times))
+
+
+def _counts() -> dict[str, int]:
+    """Count the patches of the benchmark by state in this process."""
+    from vllm_graft import status
+
+    states = [patch.state for patch in status().patches if patch.id.startswith("benchmark/")]
+    return {"declared": len(states), "applied": states.count("applied")}
+
+
+PROGRAMS: dict[str, Callable[..., dict[str, Any]]] = {
+    "plan": plan,
+    "imports": imports,
+    "engine": engine,
+}
+
+
+def main(program: str, result: str, *arguments: str) -> None:
+    """Run a program and write what it returns."""
+    Path(result).write_text(json.dumps(PROGRAMS[program](*arguments)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
