@@ -61,6 +61,8 @@ def test_roles_in_children_of_every_start_method(python: Python, write: Write, m
 def test_the_inspection_subprocess_is_known_by_its_command(python: Python, write: Write) -> None:
     """What vLLM starts with `python -m` to look at a model is neither main nor worker."""
     # A fake module of that name: only the command line counts.
+    for package in ("vllm", "vllm/model_executor", "vllm/model_executor/models"):
+        write(f"{package}/__init__.py", "")
     write(
         "vllm/model_executor/models/registry.py",
         """
