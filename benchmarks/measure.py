@@ -1,5 +1,6 @@
 """Measuring: interleaved runs, the time that whole processes take, and their spread."""
 
+import math
 import os
 import statistics
 import sys
@@ -23,6 +24,13 @@ class Spread:
     low: float
     high: float
     count: int
+
+    @property
+    def error(self) -> float:
+        """The standard error of the median, as of a normal distribution; infinite for one value."""
+        if self.count < 2:
+            return math.inf
+        return 1.2533 * (self.high - self.low) / 1.349 / math.sqrt(self.count)
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":

@@ -23,17 +23,30 @@ class Figure:
 
 @dataclass(frozen=True)
 class Check:
-    """A target: the measured value may be at most the limit."""
+    """A target: the measured value may be at most the limit.
+
+    The margin is how far the measured value may be from the true one. A verdict that the margin
+    could turn is none: a noisy machine must neither pass a target nor fail it.
+    """
 
     target: str
     measured: float
     limit: float
     unit: str
+    margin: float = 0.0
+
+    @classmethod
+    def of(cls, target: str, values: Sequence[float], limit: float, unit: str) -> "Check":
+        """Check the median of some values, with twice its standard error as the margin."""
+        spread = Spread.of(values)
+        return cls(target, spread.median, limit, unit, 2 * spread.error)
 
     @property
-    def met(self) -> bool:
-        """Whether the measured value is within the limit."""
-        return self.measured <= self.limit
+    def verdict(self) -> str:
+        """Whether the target is met, missed, or the noise leaves it undecided."""
+        if self.measured + self.margin <= self.limit:
+            return "met"
+        return "missed" if self.measured - self.margin > self.limit else "undecided"
 
 
 @dataclass
@@ -58,7 +71,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values."""
-        checks = [{**asdict(check), "met": check.met} for check in self.checks]
+        checks = [{**asdict(check), "verdict": check.verdict} for check in self.checks]
         return {**asdict(self), "checks": checks}
 
 
@@ -111,9 +124,9 @@ def _number(value: float) -> str:
 
 def _checks(checks: Sequence[Check]) -> Table:
     table = Table("target", "measured", "at most", "unit", "")
+    colours = {"met": "green", "missed": "red", "undecided": "yellow"}
     for check in checks:
-        verdict = "[green]met[/]" if check.met else "[red]missed[/]"
-        table.add_row(
-            check.target, _number(check.measured), _number(check.limit), check.unit, verdict
-        )
+        measured = f"{_number(check.measured)} ±{check.margin:.2g}"
+        verdict = f"[{colours[check.verdict]}]{check.verdict}[/]"
+        table.add_row(check.target, measured, _number(check.limit), check.unit, verdict)
     return table

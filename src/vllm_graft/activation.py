@@ -3,8 +3,8 @@
 import os
 import time
 
-from .catalog import load_catalog
-from .errors import GraftError
+from .catalog import Catalog, load_catalog
+from .errors import ApplyError, GraftError
 from .hooks import arm
 from .journal import JOURNAL, LOGGER
 from .plan import Environment, Plan, make_plan
@@ -18,10 +18,11 @@ def run(by: str) -> GraftError | None:
     """Bring the layer into effect in this process; return the error that must stop vLLM."""
     start = time.perf_counter()
     try:
+        JOURNAL.trace_to(open_sink(os.environ.get("VLLM_GRAFT_TRACE")))
         settings = Settings.read(os.environ)
         if not settings.enabled:
+            JOURNAL.trace_to(None)
             return None
-        JOURNAL.trace_to(open_sink(settings.trace))
         JOURNAL.activated_by = by
         JOURNAL.event("boot", detail=by)
         plan = current_plan(settings)
@@ -30,8 +31,10 @@ def run(by: str) -> GraftError | None:
             return _joined(plan.problems)
         PROCESS.watch(lambda role: JOURNAL.event("role", detail=role))
         arm(plan, settings, JOURNAL)
+    except ApplyError as error:  # the journal has it
+        return error
     except GraftError as error:
-        JOURNAL.event("fail", detail=str(error))
+        JOURNAL.problem(str(error))
         return error
     os.register_at_fork(after_in_child=lambda: JOURNAL.event("fork"))
     at_exit(JOURNAL.end)
@@ -40,10 +43,10 @@ def run(by: str) -> GraftError | None:
     return None
 
 
-def current_plan(settings: Settings) -> Plan:
+def current_plan(settings: Settings, catalog: Catalog | None = None) -> Plan:
     """Make the plan for the installed vLLM, or the one that `VLLM_VERSION` says."""
     vllm = find_version(settings.version)
-    return make_plan(load_catalog(), Environment(vllm), settings)
+    return make_plan(catalog or load_catalog(), Environment(vllm), settings)
 
 
 def _joined(problems: tuple[GraftError, ...]) -> GraftError:

@@ -46,7 +46,7 @@ def apply(patch: Patch, module: ModuleType) -> None:
     try:
         landing.land()
         _verify(patch.target, landing.value, module)
-    except ApplyError:
+    except BaseException:
         landing.revert()
         raise
 
@@ -90,19 +90,35 @@ def _own(namespace: Any) -> Mapping[str, Any]:
 def _implementation(patch: Patch) -> Any:
     reference = patch.lazy
     if reference is not None:
-        return _attempt(lambda: load(reference), f"{reference!r}: ")
+        return _loaded(patch, reference)
     given = patch.implementation
     return given.value if isinstance(given, Value) else given
 
 
-def _attempt(step: Callable[[], Any], what: str = "") -> Any:
+def _loaded(patch: Patch, reference: str) -> Any:
+    try:
+        value = load(reference)
+    except Exception as error:
+        hint = "Mend it, or give Value(…) if the string itself is the value"
+        raise ImplementationError(
+            f"its implementation failed: {reference!r}: {type(error).__name__}: {error}. "
+            + (hint if patch.operation in ("set", "add") else "Mend the implementation")
+        ) from error
+    if patch.operation in ("wrap", "replace", "subclass") and not callable(value):
+        raise ImplementationError(
+            f"its implementation {reference!r} is {value!r}, not a function or class. "
+            "Name the function"
+        )
+    return value
+
+
+def _attempt(step: Callable[[], Any]) -> Any:
     """Do what runs the patch author's code; raise `ImplementationError` for what it raises."""
     try:
         return step()
     except Exception as error:
         raise ImplementationError(
-            f"its implementation failed: {what}{type(error).__name__}: {error}. "
-            "Mend the implementation"
+            f"its implementation failed: {type(error).__name__}: {error}. Mend the implementation"
         ) from error
 
 
@@ -121,6 +137,18 @@ def _resolve(patch: Patch, module: ModuleType) -> tuple[Any, Any]:
             )
     elif raw is MISSING:
         raise _not_found(target, module)
+    elif (
+        patch.operation in ("wrap", "replace")
+        and not isinstance(namespace, (type, ModuleType))
+        and target.name not in _own(namespace)
+        and (inspect.isroutine(raw) or isinstance(raw, classmethod))
+    ):
+        kind = type(namespace)
+        raise TargetKindError(
+            f"{target.module}:{target.parent} is an instance of {kind.__qualname__}, and "
+            f"{target.name!r} a method of its class, which would not be bound there. "
+            f"Patch '{kind.__module__}:{kind.__qualname__}.{target.name}'"
+        )
     return namespace, raw
 
 

@@ -18,6 +18,7 @@ NAME = "VllmGraft"
 """The class name of every finder that waits for vLLM, the one of the `.pth` line included."""
 
 _outcome: "list[Exception | None]" = []
+_running: "list[str]" = []
 
 
 class VllmGraft:
@@ -90,6 +91,8 @@ class LoaderInFront:
         self._loader = loader
 
     def __getattr__(self, name: str) -> "Any":
+        if name.startswith("__"):  # copy and pickle ask an object that has no `_loader` yet
+            raise AttributeError(name)
         return getattr(self._loader, name)
 
     def create_module(self, spec: "ModuleSpec") -> "ModuleType | None":
@@ -128,13 +131,19 @@ def activate(by: str) -> None:
     Raises `GraftError` where vLLM must not start: a required patch that cannot land, a broken
     set, a setting without a meaning, an unknown version.
     """
+    if _running:
+        raise RuntimeError("a patch set or a condition imports vLLM while its patches are planned")
     if not _outcome:
         from .activation import run
 
-        _outcome.append(run(by))
+        _running.append(by)
+        try:
+            _outcome.append(run(by))
+        finally:
+            _running.clear()
     error = _outcome[0]
     if error is not None:
-        raise error
+        raise error.with_traceback(None)
     # A new list: another thread may be going through the old one.
     sys.meta_path = [finder for finder in sys.meta_path if not is_sentinel(finder)]
 

@@ -1,25 +1,17 @@
 """Finds the patch sets: the built-in ones, and those that installed distributions declare."""
 
-import builtins
-import importlib
-import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any
 
 from .builtin import builtin_sets
 from .declare import PatchSet
-from .errors import BrokenSetError, DeclarationError
+from .errors import BrokenSetError, ConflictError, DeclarationError
+from .imports import without_heavy_imports
 from .patch import Patch
 
 GROUP = "vllm_graft.patches"
 """The entry point group in which distributions name their patch sets."""
-
-HEAVY = ("vllm", "torch")
-"""What a declaration module must not import: it is loaded before vLLM's first line runs."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +66,9 @@ def _origin(entry_point: metadata.EntryPoint) -> str:
 
 def _load(entry_point: metadata.EntryPoint) -> PatchSet:
     try:
-        with _without_heavy_imports():
+        with without_heavy_imports():
             patch_set = entry_point.load()
-    except DeclarationError as error:
+    except (DeclarationError, ConflictError) as error:
         raise _broken(entry_point, str(error)) from error
     except (Exception, SystemExit) as error:
         place = _raised_at(error)
@@ -134,44 +126,3 @@ def _raised_at(error: BaseException) -> str:
             place = f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}: "
         traceback = traceback.tb_next
     return place
-
-
-@contextmanager
-def _without_heavy_imports() -> Iterator[None]:
-    """Refuse imports of vLLM and torch by this thread.
-
-    The import statement and `import_module` are watched, not the finders: whether torch is loaded
-    already differs between processes, and a declaration must be refused in all of them or in none.
-    """
-    statement, function = builtins.__import__, importlib.import_module
-    thread = threading.get_ident()
-
-    def refuse(name: str) -> None:
-        if threading.get_ident() == thread and name.partition(".")[0] in HEAVY:
-            caller = sys._getframe(2)
-            raise DeclarationError(
-                f"{caller.f_code.co_filename}:{caller.f_lineno}: a declaration module imports "
-                f"{name!r}, which would load it before the patches are armed. Import it inside "
-                "the implementation, or give the implementation as a lazy 'module:qualname'"
-            )
-
-    def watched_statement(
-        name: str,
-        globals: Mapping[str, object] | None = None,
-        locals: Mapping[str, object] | None = None,
-        fromlist: Sequence[str] | None = (),
-        level: int = 0,
-    ) -> Any:
-        if level == 0:
-            refuse(name)
-        return statement(name, globals, locals, fromlist or (), level)
-
-    def watched_function(name: str, package: str | None = None) -> Any:
-        refuse(name)
-        return function(name, package)
-
-    builtins.__import__, importlib.import_module = watched_statement, watched_function
-    try:
-        yield
-    finally:
-        builtins.__import__, importlib.import_module = statement, function

@@ -35,6 +35,7 @@ class PatchSet:
         self.location = location
         self._patches: dict[str, Patch] = {}
         self._by_target: dict[Target, list[Patch]] = {}
+        self._waiting: dict[Location, str] = {}
         self._sealed = False
 
     @property
@@ -44,6 +45,12 @@ class PatchSet:
 
     def seal(self) -> None:
         """Check what only the whole set shows, and refuse further declarations."""
+        for location, what in self._waiting.items():
+            raise mistake(
+                location,
+                f"{what} has no implementation",
+                "Give it as the second argument, or use the call as a decorator.",
+            )
         for patch in self._patches.values():
             for name in patch.after:
                 if name.partition("/")[0] == self.name and name not in self._patches:
@@ -99,10 +106,18 @@ class PatchSet:
         location = _caller()
 
         def declare(implementation: _T) -> _T:
+            self._waiting.pop(location, None)
             self._add(build(self.name, operation, target, implementation, options, location))
             return implementation
 
+        if implementation is MISSING and callable(target):
+            raise mistake(
+                location,
+                f"{operation} is given {target!r} for its target",
+                f"Write @{self.name}.{operation}('module:qualname', vllm=…, why=…, …).",
+            )
         if implementation is MISSING:
+            self._waiting[location] = f"{operation} of {target!r}"
             return declare
         declare(implementation)
         return lambda decorated: decorated

@@ -17,7 +17,7 @@ from .patch import Patch
 from .plan import Plan, is_required
 from .process import PROCESS
 from .settings import Settings
-from .target import importable
+from .target import Target, find, importable
 from .version import VllmVersion
 
 
@@ -63,6 +63,7 @@ class ModuleHook:
         self._registering = False
         self._registered = False
         self._waiting: list[Patch] = []
+        self._landed: dict[Target, object] = {}
 
     def check_module(self) -> bool:
         """Tell whether the module can be imported; raise where that fails a required patch.
@@ -130,11 +131,20 @@ class ModuleHook:
         module = sys.modules.get(self.name, module)
         self._journal.event("fire", module=self.name)
         try:
-            self._apply(self._patches, module)
+            self._apply(self._without_what_is_there(module), module)
         except ApplyError:
             if _initializing(module):  # the import fails; importlib forgets what it can
                 sys.modules.pop(self.name, None)
             raise
+
+    def _without_what_is_there(self, module: ModuleType) -> list[Patch]:
+        """Leave out the patches of targets that executing the module again has not made anew."""
+        there = {
+            target
+            for target, value in self._landed.items()
+            if find(module, target.qualname) is value
+        }
+        return [patch for patch in self._patches if patch.target not in there]
 
     def _apply(self, patches: Iterable[Patch], module: ModuleType) -> None:
         self._waiting = []
@@ -149,6 +159,8 @@ class ModuleHook:
             except ApplyError as error:
                 self._fail(patch, error)
             else:
+                if patch.operation != "run":
+                    self._landed[patch.target] = find(module, patch.target.qualname)
                 self._journal.applied(patch, (time.perf_counter() - start) * 1000)
 
     def _fail(self, patch: Patch, error: ApplyError) -> None:
@@ -225,7 +237,12 @@ def _when_executed(module: ModuleType, callback: Callable[[], None]) -> bool:
         return False
     vars(spec)["_graft_callback"] = callback
     spec.__class__ = _WatchedSpec
-    return True
+    if vars(spec)["_initializing"]:
+        return True
+    # Its thread has ended the execution meanwhile; whoever takes the callback makes the call.
+    mine = vars(spec).pop("_graft_callback", None) is not None
+    spec.__class__ = ModuleSpec
+    return not mine
 
 
 class _WatchedSpec(ModuleSpec):
@@ -243,9 +260,10 @@ class _WatchedSpec(ModuleSpec):
     def _initializing(self, value: bool) -> None:
         if value:
             return
-        callback = vars(self).pop("_graft_callback")
+        callback = vars(self).pop("_graft_callback", None)
         self.__class__ = ModuleSpec  # type: ignore[assignment]
         try:
-            callback()
+            if callback is not None:
+                callback()
         finally:
             vars(self)["_initializing"] = False

@@ -182,9 +182,8 @@ class Journal:
         """Write a trace line; where that fails, warn once and trace no more."""
         if self._sink is None:
             return
-        line = self._line(event, patch, module, ms, detail)
         try:
-            self._sink.write(line)
+            self._sink.write(self._line(event, patch, module, ms, detail))
         except (OSError, ValueError) as error:  # ValueError: the folder's name cannot be one
             self._sink = None
             with suppress(OSError, ValueError):  # stderr may be closed as well

@@ -5,6 +5,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
 from importlib import metadata
@@ -16,6 +17,7 @@ from packaging.version import InvalidVersion, Version
 from .builtin import BUILTIN, KNOWN
 from .catalog import Catalog
 from .errors import ConflictError, DeclarationError, GraftError, UnknownVersionError
+from .imports import without_heavy_imports
 from .patch import EXCLUSIVE, Patch, raise_if_conflicting
 from .settings import Settings
 from .target import Target
@@ -101,7 +103,8 @@ def make_plan(catalog: Catalog, environment: Environment, settings: Settings) ->
             decisions.sort(key=lambda decision: rank.get(decision.patch.id, -1))
         except ConflictError as error:
             problems.append(error)
-    return Plan(vllm, tuple(decisions), tuple(problems), _warnings(decisions, vllm))
+    warnings = (*_beyond_known(decisions, vllm), *_unused_globs(catalog, settings))
+    return Plan(vllm, tuple(decisions), tuple(problems), warnings)
 
 
 def _unknown(decision: Decision, vllm: VllmVersion) -> Decision:
@@ -199,18 +202,19 @@ def _unmet(requirement: Requirement, environment: Environment) -> str | None:
     if version is None:
         return f"requires {requirement}, which is not installed"
     try:
-        public = Version(version).public
-    except InvalidVersion:
-        public = version
-    if requirement.specifier.contains(public, prereleases=True):
-        return None
-    return f"requires {requirement}, and {version} is installed"
+        found = Version(version)
+        forms = (found, Version(found.public))  # a local part counts where one is asked for
+        met = any(requirement.specifier.contains(form, prereleases=True) for form in forms)
+    except InvalidVersion:  # a version from the time before PEP 440
+        met = not requirement.specifier
+    return None if met else f"requires {requirement}, and {version} is installed"
 
 
 def _holds(patch: Patch, environment: Environment) -> bool:
     assert patch.when is not None
     try:
-        return bool(patch.when(environment))
+        with without_heavy_imports():
+            return bool(patch.when(environment))
     except Exception as error:
         raise DeclarationError(
             f"{patch.location}: the condition `when` of patch {patch.id!r} raised "
@@ -249,7 +253,7 @@ def _unknown_version(
     ]
 
 
-def _warnings(decisions: Iterable[Decision], vllm: VllmVersion) -> tuple[str, ...]:
+def _beyond_known(decisions: Iterable[Decision], vllm: VllmVersion) -> tuple[str, ...]:
     skipped = [
         decision.patch.id
         for decision in decisions
@@ -259,4 +263,15 @@ def _warnings(decisions: Iterable[Decision], vllm: VllmVersion) -> tuple[str, ..
         return ()
     return (
         f"built-in patches know vLLM {KNOWN}, and this is {vllm}; skipped: {', '.join(skipped)}",
+    )
+
+
+def _unused_globs(catalog: Catalog, settings: Settings) -> tuple[str, ...]:
+    """Warn of globs that select nothing: a typing mistake there switches patches off in silence."""
+    ids = [patch.id for patch in catalog.patches] + [f"{each.name}/*" for each in catalog.broken]
+    globs = (*settings.selection.include, *settings.selection.exclude)
+    return tuple(
+        f"VLLM_GRAFT_PATCHES has {glob!r}, which matches no installed patch"
+        for glob in globs
+        if not any(fnmatchcase(name, glob) for name in ids)
     )

@@ -1,11 +1,11 @@
 """Which roles this process has for vLLM."""
 
 import atexit
+import multiprocessing
 import os
 import sys
 from collections.abc import Callable, Iterable
 from multiprocessing import util
-from typing import Any
 
 # multiprocessing's names, by prefix: vllm/v1/engine/utils.py (EngineCore, EngineCore_DP0),
 # v1/executor/multiproc_executor.py (VllmWorker-0), v1/utils.py (ApiServer_0),
@@ -35,8 +35,7 @@ class Process:
     @property
     def name(self) -> str:
         """The name that multiprocessing gave this process; `MainProcess` where it gave none."""
-        current = _multiprocessing()
-        return current.current_process().name if current else "MainProcess"
+        return multiprocessing.current_process().name
 
     @property
     def roles(self) -> frozenset[str]:
@@ -81,11 +80,6 @@ class Process:
         return "main"
 
 
-def _multiprocessing() -> Any:
-    # Not imported for its sake: where nobody imported it, this process is nobody's child.
-    return sys.modules.get("multiprocessing.process")
-
-
 PROCESS = Process()
 
 
@@ -96,4 +90,5 @@ def at_exit(callback: Callable[[], None]) -> None:
     """
     atexit.register(callback)
     # A forked child of multiprocessing ends by os._exit, and drops the finalizers of its parent.
+    # The registry holds its key weakly; the function registered with atexit keeps it alive.
     util.register_after_fork(callback, lambda _: util.Finalize(None, callback, exitpriority=0))

@@ -20,7 +20,7 @@ LAYER_SET = "vllm-graft"
 """The set through which the layer does its own work inside vLLM. Naming other sets in
 `VLLM_GRAFT_PATCHES` does not deselect it; only excluding it by name does."""
 
-_GLOB = re.compile(r"-?[\w.*?\[\]!-]+/[\w.*?\[\]!-]+")
+_GLOB = re.compile(r"-?(\*|[\w.*?\[\]!-]+/[\w.*?\[\]!-]+)")
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Selection:
     def selects_set(self, name: str) -> bool:
         """Tell whether any patch of a set could take part, whatever its patches are called."""
         excluded = (glob.partition("/") for glob in self.exclude)
-        if any(rest == "*" and fnmatchcase(name, head) for head, _, rest in excluded):
+        if any(rest in ("", "*") and fnmatchcase(name, head) for head, _, rest in excluded):
             return False
         included = [glob.partition("/")[0] for glob in self.include]
         return not included or any(fnmatchcase(name, head) for head in included)
@@ -72,7 +72,6 @@ class Settings:
 
     enabled: bool = True
     selection: Selection = Selection()
-    trace: str | None = None
     strict: bool = False
     version: str | None = None
 
@@ -80,16 +79,15 @@ class Settings:
     def read(cls, environ: Mapping[str, str]) -> "Settings":
         """Read the variables; an empty one counts as not set. Raises `SettingError`."""
         return cls(
-            enabled=environ.get("VLLM_GRAFT") != "0",
+            enabled=_flag(environ, "VLLM_GRAFT", "1"),
             selection=Selection.parse(environ.get("VLLM_GRAFT_PATCHES", "")),
-            trace=environ.get("VLLM_GRAFT_TRACE") or None,
-            strict=_flag(environ, "VLLM_GRAFT_STRICT"),
+            strict=_flag(environ, "VLLM_GRAFT_STRICT", "0"),
             version=environ.get("VLLM_VERSION", "").strip() or None,
         )
 
 
-def _flag(environ: Mapping[str, str], name: str) -> bool:
-    value = environ.get(name) or "0"
+def _flag(environ: Mapping[str, str], name: str, default: str) -> bool:
+    value = environ.get(name) or default
     if value not in ("0", "1"):
         raise SettingError(f"{name} is {value!r}. Set it to 1 (on) or 0 (off), or leave it out.")
     return value == "1"

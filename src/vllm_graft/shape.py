@@ -34,7 +34,7 @@ def replace(raw: Any, implementation: Function, target: Target) -> Any:
     """Return a copy of the implementation under the name of what it replaces."""
 
     def copy(original: Function) -> Function:
-        function = _plain(getattr(implementation, "__func__", implementation))
+        function = _plain(implementation)
         if flavour(function) != flavour(original):
             raise TargetKindError(
                 f"it is a {flavour(original)} function, and the implementation is a "
@@ -135,6 +135,8 @@ def _signature(function: Function) -> inspect.Signature | None:
 
 def _plain(implementation: Function) -> Function:
     """Return a new plain function that does what the implementation does."""
+    if isinstance(implementation, (staticmethod, classmethod)):
+        implementation = implementation.__func__
     if not isinstance(implementation, types.FunctionType):
 
         def function(*args: Any, **kwargs: Any) -> Any:

@@ -73,6 +73,6 @@ def message(line: Line) -> str:
 
 def open_sink(where: str | None) -> Sink | None:
     """Return the sink for the value of `VLLM_GRAFT_TRACE`: `stderr`, a folder, or nothing."""
-    if where is None:
+    if not where:
         return None
     return StderrSink() if where == "stderr" else FileSink(where)

@@ -46,7 +46,7 @@ def build(
         _check_keywords(options)
         parsed = _target(operation, target)
         _check_implementation(operation, implementation)
-        name = options.get("id") or _default_name(operation, parsed, implementation)
+        name = options.get("id", _default_name(operation, parsed, implementation))
         return Patch(
             id=f"{set_name}/{_name(name)}",
             operation=operation,

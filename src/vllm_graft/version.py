@@ -47,7 +47,7 @@ class VllmVersion:
         return self.version is not None and specifier.contains(self.version, prereleases=True)
 
     def __str__(self) -> str:
-        text = "not installed" if self.text is None else self.text
+        text = "none found" if self.text is None else self.text
         return f"{text} (from {self.source})"
 
 
@@ -85,8 +85,6 @@ def distributions() -> Iterator[metadata.Distribution]:
 
 
 def _provides_vllm(dist: metadata.Distribution) -> bool:
-    if "vllm" not in (dist.name or "").lower():
-        return False
     return any(file.as_posix() == "vllm/__init__.py" for file in dist.files or ())
 
 

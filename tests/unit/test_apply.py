@@ -263,6 +263,9 @@ FAILURES = [
     ("wrap", ":resolve", "no_such_module:f", ImplementationError, "no_such_module:f"),
     ("wrap", ":resolve", "implementations:no", ImplementationError, "has no attribute 'no'"),
     ("wrap", ":resolve", "failing:f", ImplementationError, "ZeroDivisionError"),
+    ("wrap", ":resolve", "sys:maxsize", ImplementationError, "not a function or class"),
+    ("set", ":LIMIT", "host:port", ImplementationError, r"give Value\(…\) if the string itself"),
+    ("wrap", ":LIMIT.bit_length", around, TargetKindError, "Patch 'builtins:int.bit_length'"),
 ]
 
 
@@ -395,3 +398,15 @@ def test_unforeseen_errors_name_the_patch_as_well(make: Make, declare: Declare) 
 
     with pytest.raises(GraftError):
         apply(declare("wrap", "subject:Holder.size", around), module)
+
+
+def test_a_bound_method_stands_in_with_its_own_self(subject: ModuleType, declare: Declare) -> None:
+    """What replaces a function may be a method of an object, and keeps the object."""
+
+    class Implementation:
+        def resolve(self, a: int) -> tuple[str, int]:
+            return type(self).__name__, a
+
+    apply(declare("replace", "subject:resolve", Implementation().resolve), subject)
+
+    assert subject.resolve(3) == ("Implementation", 3)

@@ -220,3 +220,16 @@ def test_a_broken_set_stops_vllm_unless_it_is_excluded(
     plan = make_plan(catalog, environment, Settings(selection=Selection.parse(patches)))
 
     assert [type(problem) for problem in plan.problems] == [BrokenSetError] * stops
+
+
+def test_what_a_module_keeps_of_the_import_system_works_afterwards(
+    write: Write, sets: Sets
+) -> None:
+    """A module that is first loaded with a set may import torch later, inside a function."""
+    write("torch.py", "")
+    write("late.py", "from importlib import import_module\n")
+
+    found = sets(fine="import late\nfrom vllm_graft import PatchSet\npatches = PatchSet('fine')\n")
+
+    assert found.broken == ()
+    assert sys.modules["late"].import_module("torch").__name__ == "torch"

@@ -372,11 +372,27 @@ def test_the_same_name_in_another_place_is_no_conflict(patches: PatchSet) -> Non
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_sealed_set_takes_nothing_more(patches: PatchSet, operation: str) -> None:
     """What is declared after loading would never run, so it is an error with its place."""
-    decorate = getattr(patches, operation)(target_of(operation), **REASONS)
     patches.seal()
 
     with pytest.raises(DeclarationError, match="declared after its set was loaded") as caught:
-        decorate(my_implementation)
+        getattr(patches, operation)(target_of(operation), **REASONS)(my_implementation)
 
     assert str(caught.value).startswith(f"{__file__}:")
     assert patches.patches == ()
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_forgotten_implementation_is_an_error(patches: PatchSet, operation: str) -> None:
+    """A call that was given none, and decorated nothing, does not pass for a patch."""
+    getattr(patches, operation)(target_of(operation), **REASONS)
+
+    with pytest.raises(DeclarationError, match="has no implementation") as caught:
+        patches.seal()
+
+    assert str(caught.value).startswith(f"{__file__}:")
+
+
+def test_a_decorator_without_arguments_is_an_error(patches: PatchSet) -> None:
+    """`@patches.wrap` alone takes the function for its target, and says what to write."""
+    with pytest.raises(DeclarationError, match=r"Write @acme\.wrap\('module:qualname'"):
+        patches.wrap(my_implementation)  # type: ignore[arg-type]  # the mistake itself

@@ -49,7 +49,7 @@ def plan(
     environment = Environment(
         VllmVersion(version, "a test"), environ or {}, system, "x86_64", (3, 11), INSTALLED.get
     )
-    return make_plan(catalog, environment, Settings(True, Selection.parse(patches), None, strict))
+    return make_plan(catalog, environment, Settings(True, Selection.parse(patches), strict))
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_an_unknown_version_stops_only_where_a_required_patch_takes_part(
 
 @pytest.mark.parametrize(
     ("version", "warned"),
-    [("0.27.1", 0), ("0.32.0+cpu", 0), ("0.33.0rc1", 1), ("0.27.0", 1), ("99.0", 1), ("dev", 1)],
+    [("0.27.1", 0), ("0.32.0+cpu", 0), ("0.33.0rc1", 1), ("0.9.1", 1), ("99.0", 1), ("dev", 1)],
 )
 @pytest.mark.parametrize("strict", [False, True])
 def test_built_in_patches_never_stop_vllm(version: str, warned: int, strict: bool) -> None:
@@ -189,7 +189,7 @@ def test_built_in_patches_never_stop_vllm(version: str, warned: int, strict: boo
     if warned:
         assert str(KNOWN) in found.warnings[0]
         assert version in found.warnings[0]
-        assert "vllm-graft/compile-factors" in found.warnings[0]
+        assert "vllm-graft/engine-core-process" in found.warnings[0]
         assert found.armed == ()
     assert all(
         patch.set_name in BUILTIN and not is_required(patch, Settings(strict=strict))
@@ -358,3 +358,25 @@ def test_an_environment_describes_this_interpreter(monkeypatch: pytest.MonkeyPat
     assert environment.python == sys.version_info[:2]
     assert environment.installed("pytest") == pytest.__version__
     assert environment.installed("no-such-distribution") is None
+
+
+def test_a_glob_that_matches_nothing_is_told() -> None:
+    """A typing mistake in VLLM_GRAFT_PATCHES does not switch patches off in silence."""
+    found = plan(catalog(("acme/x", "m:a", {})), "0.32.0", "acme/kvv-*")
+
+    assert found.warnings == (
+        "VLLM_GRAFT_PATCHES has 'acme/kvv-*', which matches no installed patch",
+    )
+
+
+def test_a_condition_may_not_import_torch() -> None:
+    """`when` is asked before vLLM's first line runs, and must be as light as a declaration."""
+
+    def heavy(_: Environment) -> bool:
+        import torch  # noqa: F401
+
+        return True
+
+    (problem,) = plan(catalog(("acme/x", "m:a", {"when": heavy})), "0.32.0").problems
+
+    assert "this imports 'torch'" in str(problem)

@@ -13,9 +13,6 @@ from vllm_graft.settings import Selection, Settings
         ({"VLLM_GRAFT": "0"}, Settings(enabled=False)),
         ({"VLLM_GRAFT": "1"}, Settings(enabled=True)),
         ({"VLLM_GRAFT": ""}, Settings(enabled=True)),
-        ({"VLLM_GRAFT_TRACE": "stderr"}, Settings(trace="stderr")),
-        ({"VLLM_GRAFT_TRACE": "/var/trace"}, Settings(trace="/var/trace")),
-        ({"VLLM_GRAFT_TRACE": ""}, Settings()),
         ({"VLLM_GRAFT_STRICT": "1"}, Settings(strict=True)),
         ({"VLLM_GRAFT_STRICT": "0"}, Settings()),
         ({"VLLM_GRAFT_STRICT": ""}, Settings()),
@@ -39,6 +36,7 @@ def test_variables(environ: dict[str, str], expected: Settings) -> None:
 @pytest.mark.parametrize(
     ("environ", "words"),
     [
+        ({"VLLM_GRAFT": "off"}, ["VLLM_GRAFT is 'off'", "1 (on) or 0 (off)"]),
         ({"VLLM_GRAFT_STRICT": "yes"}, ["VLLM_GRAFT_STRICT is 'yes'", "1 (on) or 0 (off)"]),
         ({"VLLM_GRAFT_PATCHES": "acme"}, ["VLLM_GRAFT_PATCHES", "'acme'", "'acme/*,-acme/kv-*'"]),
         ({"VLLM_GRAFT_PATCHES": "acme/*,!x"}, ["the entry '!x'", "vllm-graft list"]),

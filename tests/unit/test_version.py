@@ -140,7 +140,7 @@ def test_a_bad_override_says_what_it_is_and_what_to_do() -> None:
 
 def test_sources_answer_in_their_order(write: Write, install: Install) -> None:
     """VLLM_VERSION, then vllm/_version.py, then the metadata; the answer says which it was."""
-    assert str(find_version()) == "not installed (from no installed distribution)"
+    assert str(find_version()) == "none found (from no installed distribution)"
 
     install("vllm", "0.30.0")
     assert find_version() == VllmVersion("0.30.0", "metadata of vllm")

@@ -1,7 +1,8 @@
 """The set `vllm-graft`: what the layer itself needs from vLLM.
 
 Read in the sources of vLLM 0.27.1, 0.28.0, 0.29.0, 0.30.0, 0.31.0 and 0.32.0; all of these names
-and signatures are the same there.
+and signatures are the same there. The two on `vllm.envs` were read in 0.9.2, 0.11.0, 0.12.0,
+0.13.0, 0.17.1, 0.23.0 and 0.26.0 as well; up to 0.11 the key has a fixed list of variables.
 """
 
 from ..declare import PatchSet
@@ -16,7 +17,7 @@ patches.run(
     "vllm.envs",
     f"{_HOME}:register_variables",
     id="env-variables",
-    vllm=_READ,
+    vllm=">=0.9.2,<0.33",
     required=False,
     why="vLLM warns of VLLM_* variables that it does not know, or refuses to start.",
     how="Add the layer's variables to vllm.envs.environment_variables.",
@@ -27,7 +28,7 @@ patches.run(
 patches.wrap(
     "vllm.envs:compile_factors",
     f"{_HOME}:compile_factors",
-    vllm=_READ,
+    vllm=">=0.12,<0.33",
     required=False,
     why="Every variable in vllm.envs is part of the compile cache's key, so that tracing would "
     "compile again; and the key knows nothing of patches, so that a graph compiled without them "

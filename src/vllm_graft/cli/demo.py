@@ -20,7 +20,7 @@ from .timeline import TraceFolder
 from .trace import POLL, styled
 
 _SITE = Path(__file__).parents[1] / "demo" / "site"
-_SHOWN = ("boot", "role", "fire", "apply", "fail", "exit")
+_SHOWN = ("boot", "role", "fire", "apply", "skip", "fail", "exit")
 
 
 @click.command()
@@ -38,7 +38,9 @@ def demo() -> None:
         patched = _Run(folder, "after", _patched_environment(folder))
         after = patched.wait(out)
         _print_result(out, before, after, patched.lines)
-    sys.exit(0 if _landed(before, after) else 1)
+    if not _landed(before, after):
+        out.print("Not every patch was in effect; the time line above says why.", style="red")
+        sys.exit(1)
 
 
 def _patched_environment(folder: Path) -> dict[str, str]:
@@ -83,7 +85,7 @@ class _Run:
         for line in self._trace.read():
             self.lines.append(line)
             theirs = not line.get("patch", "").startswith("vllm-")
-            if line["event"] in _SHOWN and (theirs or line["event"] != "apply"):
+            if line["event"] in _SHOWN and (theirs or line["event"] not in ("apply", "skip")):
                 out.print(styled(line))
 
     def _last_log_line(self) -> str:

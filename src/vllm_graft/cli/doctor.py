@@ -13,7 +13,7 @@ from typing import Any, Literal
 import click
 
 from ..activation import current_plan
-from ..catalog import load_catalog
+from ..catalog import Catalog, load_catalog
 from ..errors import GraftError
 from ..settings import Settings
 from ..version import distributions, find_version, package_folder
@@ -28,7 +28,6 @@ sites = site.getsitepackages() + ([site.getusersitepackages()] if site.ENABLE_US
 custom = sys.modules.get("sitecustomize")
 print(json.dumps({
     "by": getattr(found[0], "by", "pth") if found else None,
-    "site": not sys.flags.no_site,
     "sites": sites,
     "sitecustomize": getattr(custom, "__file__", None),
 }))
@@ -71,24 +70,30 @@ def examine() -> Iterator[Finding]:
     yield _sitecustomize(interpreter)
     yield _safety_net()
     yield _vllm()
-    yield from _sets()
-    yield _plan()
+    catalog = load_catalog()
+    yield from _sets(catalog)
+    yield _plan(catalog)
 
 
 def _new_interpreter() -> dict[str, Any]:
     done = subprocess.run(
         [sys.executable, "-c", _PROBE], capture_output=True, text=True, check=False
     )
-    try:
-        answer: dict[str, Any] = json.loads(done.stdout)
-    except ValueError:
-        return {"by": None, "site": True, "sites": [], "sitecustomize": None, "error": done.stderr}
+    try:  # what others print at start-up comes before our line
+        answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        return {"by": None, "sites": [], "sitecustomize": None, "error": done.stderr or done.stdout}
     return answer
 
 
 def _switch() -> Finding:
     if os.environ.get("VLLM_GRAFT") == "0":
-        return Finding("switch", "warning", "VLLM_GRAFT=0: the layer is off", "Unset VLLM_GRAFT.")
+        return Finding(
+            "switch",
+            "warning",
+            "VLLM_GRAFT=0: the layer is off",
+            "Unset VLLM_GRAFT. While the layer is off vLLM does not know its variables, and warns.",
+        )
     return Finding("switch", "ok", "the layer is on")
 
 
@@ -105,7 +110,8 @@ def _activation(interpreter: dict[str, Any]) -> Finding:
         "activation",
         "problem",
         "a new interpreter is not activated; only vLLM's plugin loader would do it, late",
-        "See pth below, or start programs with: vllm-graft run -- COMMAND",
+        "See pth below; where that is ok, is Python started with -S or -I, or does the file come "
+        "from an older version? Or start programs with: vllm-graft run -- COMMAND",
     )
 
 
@@ -191,8 +197,7 @@ def _vllm() -> Finding:
     return Finding("vLLM", "ok", detail)
 
 
-def _sets() -> Iterator[Finding]:
-    catalog = load_catalog()
+def _sets(catalog: Catalog) -> Iterator[Finding]:
     for patch_set in catalog.sets:
         count = f"{len(patch_set.patches)} patches, from {catalog.origins[patch_set.name]}"
         yield Finding(f"set {patch_set.name}", "ok", count)
@@ -201,9 +206,9 @@ def _sets() -> Iterator[Finding]:
         yield Finding(f"set {broken.name}", "problem", str(broken.error), remedy)
 
 
-def _plan() -> Finding:
+def _plan(catalog: Catalog) -> Finding:
     try:
-        plan = current_plan(Settings.read(os.environ))
+        plan = current_plan(Settings.read(os.environ), catalog)
     except GraftError as error:
         return Finding("plan", "problem", str(error), "Correct the variable.")
     if plan.problems:

@@ -18,7 +18,7 @@ _STYLES = {"apply": "green", "fail": "red", "skip": "yellow", "role": "cyan", "e
 
 
 @click.command()
-@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines, for scripts.")
 @click.option("--follow", is_flag=True, help="Go on until interrupted.")
 def trace(folder: Path, as_json: bool, follow: bool) -> None:
