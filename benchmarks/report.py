@@ -1,5 +1,6 @@
 """What was measured, as tables for people and as plain values for JSON."""
 
+import math
 import os
 import platform
 from collections.abc import Sequence
@@ -71,7 +72,14 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values."""
-        checks = [{**asdict(check), "verdict": check.verdict} for check in self.checks]
+        checks = [
+            {
+                **asdict(check),
+                "margin": check.margin if math.isfinite(check.margin) else None,  # JSON has no inf
+                "verdict": check.verdict,
+            }
+            for check in self.checks
+        ]
         return {**asdict(self), "checks": checks}
 
 

@@ -41,7 +41,7 @@ for target in {targets!r}:
 """
 
 MADE_UP_VERSION = "0.20.0"
-"""A release that the built-in patch sets are not for, so that only ours are planned and armed."""
+"""A release that the built-in patch sets are not for, so that next to only ours are armed."""
 
 PATCHES_PER_MODULE = 10
 

@@ -1,5 +1,6 @@
 """Reading one declaration: every keyword checked, every mistake with its place and its remedy."""
 
+import functools
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -156,6 +157,7 @@ def _name(text: str) -> str:
     return text
 
 
+@functools.lru_cache  # a set has the same range over and over
 def _specifier(text: str) -> SpecifierSet:
     try:
         specifiers = SpecifierSet(text)
