@@ -426,3 +426,23 @@ del sys.modules["engine"]
 import engine
 print(engine.resolve(1))
 """) == ["('around', 1)", "('around', 1)"]
+
+
+def test_a_reload_does_not_patch_twice_what_it_does_not_make_anew(
+    script: Script, write: Write
+) -> None:
+    """A class that a module only imports is the same one after a reload, and is patched once."""
+    write("home.py", "class Home:\n    def resolve(self, a):\n        return a\n")
+    write("engine.py", "from home import Home\n")
+
+    assert script("""
+import importlib
+def more(original, self, a):
+    return original(self, a) + 10
+patches.wrap("engine:Home.resolve", more, **REASONS)
+armed()
+import engine
+print(engine.Home().resolve(1))
+importlib.reload(engine)
+print(engine.Home().resolve(1))
+""") == ["11", "11"]
