@@ -261,7 +261,7 @@ class _WatchedSpec(ModuleSpec):
         if value:
             return
         callback = vars(self).pop("_graft_callback", None)
-        self.__class__ = ModuleSpec  # type: ignore[assignment]
+        self.__class__ = ModuleSpec  # type: ignore[assignment]  # what it was before
         try:
             if callback is not None:
                 callback()

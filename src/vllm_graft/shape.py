@@ -43,10 +43,10 @@ def replace(raw: Any, implementation: Function, target: Target) -> Any:
         own = dict(vars(function))
         signature = _signature(original)
         functools.update_wrapper(function, original, _NAMES)
-        del function.__wrapped__  # type: ignore[attr-defined]
+        vars(function).pop("__wrapped__")
         vars(function).update(own)
         if signature is not None and signature != _signature(function):
-            function.__signature__ = signature  # type: ignore[attr-defined]
+            vars(function)["__signature__"] = signature
         return function
 
     return _like(raw, copy, target)
