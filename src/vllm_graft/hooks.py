@@ -64,6 +64,7 @@ class ModuleHook:
         self._registered = False
         self._waiting: list[Patch] = []
         self._landed: dict[Target, object] = {}
+        self._done: set[str] = set()
 
     def check_module(self) -> bool:
         """Tell whether the module can be imported; raise where that fails a required patch.
@@ -138,13 +139,17 @@ class ModuleHook:
             raise
 
     def _without_what_is_there(self, module: ModuleType) -> list[Patch]:
-        """Leave out the patches of targets that executing the module again has not made anew."""
+        """Leave out what has landed on targets that executing the module again does not remake."""
         there = {
             target
             for target, value in self._landed.items()
             if find(module, target.qualname) is value
         }
-        return [patch for patch in self._patches if patch.target not in there]
+        return [
+            patch
+            for patch in self._patches
+            if patch.id not in self._done or patch.target not in there
+        ]
 
     def _apply(self, patches: Iterable[Patch], module: ModuleType) -> None:
         self._waiting = []
@@ -161,6 +166,7 @@ class ModuleHook:
             else:
                 if patch.operation != "run":
                     self._landed[patch.target] = find(module, patch.target.qualname)
+                    self._done.add(patch.id)
                 self._journal.applied(patch, (time.perf_counter() - start) * 1000)
 
     def _fail(self, patch: Patch, error: ApplyError) -> None:

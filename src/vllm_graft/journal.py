@@ -75,7 +75,7 @@ class Journal:
         self._problems: list[str] = []
         self._sink: Sink | None = None
         self._asked: set[str] = set()
-        self._fatal: ApplyError | None = None
+        self._fatal: dict[str, ApplyError] = {}
 
     def trace_to(self, sink: Sink | None) -> None:
         """Send trace lines to a sink from now on."""
@@ -100,6 +100,7 @@ class Journal:
     def applied(self, patch: Patch, ms: float) -> None:
         """Record that a patch landed and was verified."""
         self._set(patch, "applied", ms=ms)
+        self._fatal.pop(patch.id, None)
         self.event("apply", patch, ms=ms)
 
     def waits(self, patch: Patch) -> None:
@@ -110,8 +111,8 @@ class Journal:
         """Record that a patch did not land; a fatal failure stops vLLM."""
         self._set(patch, "failed", str(error))
         self.event("fail", patch, detail=str(error))
-        if fatal and self._fatal is None:
-            self._fatal = error
+        if fatal:
+            self._fatal[patch.id] = error
 
     def problem(self, text: str) -> None:
         """Record what stops vLLM and is not the failure of one patch."""
@@ -149,8 +150,8 @@ class Journal:
 
         Raises again what a required patch raised, if somebody caught it on the way here.
         """
-        if self._fatal is not None:
-            raise self._fatal
+        for error in self._fatal.values():
+            raise error
         status = self.status()
         LOGGER.info(
             "vllm-graft: %s (%s): %d applied, %d skipped, %d failed, %d waiting for an import",

@@ -446,3 +446,24 @@ print(engine.Home().resolve(1))
 importlib.reload(engine)
 print(engine.Home().resolve(1))
 """) == ["11", "11"]
+
+
+def test_a_failure_beside_what_landed_stops_every_import(script: Script, write: Write) -> None:
+    """Trying again does not take the patch that landed for the one beside it that failed."""
+    write("home.py", "class Home:\n    def resolve(self, a):\n        return a\n")
+    write("engine.py", "from home import Home\n")
+
+    assert (
+        script("""
+patches.wrap("engine:Home.resolve", around, **REASONS)
+patches.subclass("engine:Home.resolve", around, id="nonsense", **REASONS)
+armed()
+for _ in range(2):
+    try:
+        import engine
+        print("imported")
+    except Exception as error:
+        print(type(error).__name__)
+""")
+        == ["TargetKindError"] * 2
+    )
