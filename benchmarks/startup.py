@@ -21,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, from any folder
 
-from benchmarks import calls, subjects
+from benchmarks import calls, programs, subjects
 from benchmarks.measure import (
     Sample,
     column,
@@ -34,9 +34,7 @@ from benchmarks.measure import (
 from benchmarks.report import Check, Report, machine, show
 
 from vllm_graft.demo.model import write_model
-from vllm_graft.version import package_folder
 
-INSIDE = Path(__file__).with_name("inside.py")
 IMPORT_PATCHES = 100
 IMPORT_PACKAGES = ("config", "distributed", "entrypoints", "logging_utils", "utils", "v1")
 ENGINE_PATCHES = 10
@@ -90,11 +88,11 @@ def _start(python: Path, folder: Path) -> Sample:
 
 def import_vllm(folder: Path, runs: int) -> Report:
     """Import vLLM with a hundred armed patches and with the layer off."""
-    targets = subjects.function_targets(_vllm(), IMPORT_PACKAGES, IMPORT_PATCHES)
+    targets = subjects.function_targets(programs.installed_vllm(), IMPORT_PACKAGES, IMPORT_PATCHES)
     site = subjects.write_patches(folder / "site", subjects.patch_set(targets))
-    programs = _on_and_off(folder, site, "imports")
-    programs[CONTROL] = programs[OFF]
-    samples = interleave(programs, runs, "import")
+    imports = _on_and_off(folder, site, "imports")
+    imports[CONTROL] = imports[OFF]
+    samples = interleave(imports, runs, "import")
     if samples[ON][0]["declared"] != len(targets):
         raise RuntimeError(f"declared {samples[ON][0]['declared']} patches, not {len(targets)}")
     report = Report(f"import vllm with {len(targets)} armed patches: {runs} rounds")
@@ -117,8 +115,8 @@ def import_vllm(folder: Path, runs: int) -> Report:
 def _own_account(folder: Path, site: Path) -> str:
     """Import once more with a trace, and say how long the layer itself was at work."""
     trace = folder / "trace"
-    environ = {**_vllm_environ(site, "1"), "VLLM_GRAFT_TRACE": str(trace)}
-    _inside(folder, "imports", environ=environ)
+    environ = {**programs.vllm_environ(site, "1"), "VLLM_GRAFT_TRACE": str(trace)}
+    programs.run(folder, "imports", environ=environ)
     lines = [json.loads(line) for path in trace.iterdir() for line in path.open()]
     activate = sum(line["ms"] for line in lines if line["event"] == "activate")
     applied = [line["ms"] for line in lines if line["event"] == "apply"]
@@ -136,7 +134,7 @@ def plan(folder: Path, runs: int) -> Report:
         modules = subjects.write_made_up_vllm(home, size // subjects.PATCHES_PER_MODULE)
         subjects.write_made_up_patches(home, modules)
         sizes[f"{size:,} patches"] = functools.partial(
-            _inside, folder, "plan", environ=_vllm_environ(home, "1")
+            programs.run, folder, "plan", environ=programs.vllm_environ(home, "1")
         )
     samples = interleave(sizes, runs, "plan")
     report = Report(f"Plan and arm: {runs} rounds")
@@ -188,7 +186,7 @@ def call(_folder: Path, runs: int) -> Report:
 
 def engine(folder: Path, runs: int) -> Report:
     """Generate with a tiny engine that has ten patches, none on the hot path, and with none."""
-    targets = subjects.function_targets(_vllm(), ENGINE_PACKAGES, ENGINE_PATCHES)
+    targets = subjects.function_targets(programs.installed_vllm(), ENGINE_PACKAGES, ENGINE_PATCHES)
     site = subjects.write_patches(folder / "engine-site", subjects.patch_set(targets))
     model = str(write_model(folder / "model"))
     starts = interleave(
@@ -218,38 +216,10 @@ def _on_and_off(
     """Return what runs a program of `inside.py` with the layer off, and on."""
     return {
         name: functools.partial(
-            _inside, folder, program, *arguments, environ=_vllm_environ(site, graft)
+            programs.run, folder, program, *arguments, environ=programs.vllm_environ(site, graft)
         )
         for name, graft in ((OFF, "0"), (ON, "1"))
     }
-
-
-def _vllm() -> Path:
-    folder = package_folder()
-    if folder is None:
-        raise LookupError("there is no vLLM in this environment")
-    return folder
-
-
-def _vllm_environ(site: Path, graft: str) -> dict[str, str]:
-    """Return an environment in which a folder's packages are installed, without other settings."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("VLLM")}
-    return {
-        **inherited,
-        "PYTHONPATH": str(site),
-        "VLLM_CACHE_ROOT": str(site.parent / "cache"),
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_GRAFT": graft,
-    }
-
-
-def _inside(folder: Path, program: str, *arguments: str, environ: dict[str, str]) -> Any:
-    """Run a program of `inside.py` and return its result."""
-    result, log = folder / "result.json", folder / f"{program}.log"
-    command = [sys.executable, str(INSIDE), program, str(result), *arguments]
-    time_process(command, environ, log)
-    return json.loads(result.read_text())
 
 
 PARTS: dict[str, tuple[Callable[[Path, int], Report], int]] = {

@@ -3,9 +3,8 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from textwrap import dedent
 
 from benchmarks.measure import progress
 
@@ -27,10 +26,11 @@ def through(original, *args, **kwargs):
     return original(*args, **kwargs)
 
 
+{definitions}
 for target in {targets!r}:
     patches.wrap(
         target,
-        through,
+        {implementation},
         id=target.replace(":", ".").replace("_", "-").replace(".-", ".").lower(),
         vllm=">=0.9",
         why="To be measured.",
@@ -143,17 +143,36 @@ def write_patches(site: Path, source: str) -> Path:
     )
 
 
-def patch_set(targets: Iterable[str]) -> str:
-    """Return the source of a patch set that wraps every target with one that calls it."""
-    return dedent(_PATCHES).format(name=PATCH_SET, targets=list(targets))
+def patch_set(
+    targets: Iterable[str], implementation: str = "through", definitions: str = ""
+) -> str:
+    """Return the source of a patch set that wraps every target.
+
+    The implementation is an expression, of `target` and of the definitions; the one that is
+    there calls the original and does nothing else.
+    """
+    return _PATCHES.format(
+        name=PATCH_SET,
+        targets=list(targets),
+        implementation=implementation,
+        definitions=definitions,
+    )
 
 
-def function_targets(vllm: Path, packages: Iterable[str], count: int) -> list[str]:
+def function_targets(
+    vllm: Path, packages: Iterable[str], count: int, among: Collection[str] | None = None
+) -> list[str]:
     """Choose functions of vLLM from its source: one a module, evenly over the packages' modules.
 
-    Raises ValueError where these packages have fewer modules with a plain function.
+    Only the modules `among` these names are considered, if there are any. Raises ValueError where
+    these packages have fewer modules with a plain function.
     """
-    found = [target for package in packages for target in _functions(vllm, vllm / package)]
+    found = [
+        target
+        for package in packages
+        for target in _functions(vllm, vllm / package)
+        if among is None or target.partition(":")[0] in among
+    ]
     if len(found) < count:
         raise ValueError(f"{', '.join(packages)} have {len(found)} modules with a plain function")
     return [found[index * len(found) // count] for index in range(count)]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         ImplementationError,
         InvalidVersionOverrideError,
         SettingError,
+        SignatureError,
         TargetKindError,
         TargetNotFoundError,
         UnknownVersionError,
@@ -54,6 +55,7 @@ __all__ = [  # noqa: RUF022 - the layout of the documentation
     "ApplyError",
     "TargetNotFoundError",
     "TargetKindError",
+    "SignatureError",
     "ImplementationError",
     "VerificationError",
 ]

@@ -3,13 +3,13 @@
 import inspect
 import sys
 import types
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
-from . import shape
+from . import configs, shape
 from .errors import (
     ApplyError,
     ImplementationError,
@@ -17,74 +17,106 @@ from .errors import (
     TargetNotFoundError,
     VerificationError,
 )
+from .holders import references
+from .landing import LANDINGS, Landing, own
+from .origin import stranger
 from .patch import Patch, Value
+from .replaced_class import redirect
+from .snapshot import snapshot
 from .target import MISSING, Target, find, load
 
 
-def apply(patch: Patch, module: ModuleType) -> None:
-    """Bring a patch into effect on its module, or leave the module as it was.
+def apply(patch: Patch, module: ModuleType) -> Landing:
+    """Bring a patch into effect on its module and return how to take it back.
 
-    Raises `ApplyError`: the target does not exist, is of another kind than the operation needs,
-    the implementation cannot be had, or the target reads back as something else.
+    Where that fails the module is left as it was. Raises `ApplyError`: the target does not exist,
+    is of another kind than the operation needs or is called in ways that the implementation does
+    not take, the implementation cannot be had, or the target reads back as something else.
     """
-    implementation = _implementation(patch)
-    if patch.operation == "run":
-        if callable(implementation):
-            _attempt(lambda: implementation(module))
-        return
-    namespace, raw = _resolve(patch, module)
+    landing = Landing(patch)
     try:
-        value = _operate(patch, raw, implementation)
+        if patch.operation == "run":
+            _run(landing, module)
+        else:
+            _change(landing, module, _implementation(patch))
+    except BaseException:
+        landing.revert()
+        raise
+    return landing
+
+
+def _run(landing: Landing, module: ModuleType) -> None:
+    landing.on_revert(snapshot(module))
+    implementation = _implementation(landing.patch)  # a module does its work when it is imported
+    if callable(implementation):
+        _attempt(lambda: implementation(module))
+    if not LANDINGS.remember_runs:
+        landing.settle()
+
+
+def _change(landing: Landing, module: ModuleType, implementation: Any) -> None:
+    patch = landing.patch
+    namespace, raw = _resolve(patch, module)
+    if raw is not MISSING and not any(each.value is raw for each in LANDINGS):
+        landing.notes.extend(filter(None, [stranger(raw, patch.target, module)]))
+    landing.others = references(namespace, patch.target.name)
+    landing.before = raw
+    if patch.operation == "set" and configs.has_field(namespace, patch.target.name):
+        _set_default(landing, namespace, implementation)
+        return
+    landing.value = _made(patch, raw, implementation)
+    _land(landing, namespace)
+    _verify(patch.target, landing.value, module)
+
+
+def _set_default(landing: Landing, cls: type, value: Any) -> None:
+    name = landing.patch.target.name
+    landing.value = value
+    with _refused(f"{cls!r} cannot be made anew with another default of {name!r}"):
+        configs.set_default(landing, cls, name, value)
+    default = configs.default_of(cls, name)
+    if default is not value and default != value:
+        raise VerificationError(
+            f"the default of {landing.patch.target} is {default!r} still. "
+            "Patch the code that makes instances"
+        )
+
+
+def _made(patch: Patch, raw: Any, implementation: Any) -> Any:
+    try:
+        return _operate(patch, raw, implementation)
+    except ApplyError:
+        raise
+    except Exception as error:
+        remedy = "Patch its methods" if isinstance(raw, type) else "Use `set` with one made by hand"
+        raise TargetKindError(
+            f"{patch.target} is a {type(raw).__name__} that cannot be made anew: {error}. {remedy}"
+        ) from error
+
+
+def _land(landing: Landing, namespace: Any) -> None:
+    name = landing.patch.target.name
+    with _refused(f"{namespace!r} does not let its attribute {name!r} be set"):
+        # What pydantic and @dataclass have compiled in follows the attribute, both ways.
+        stale = configs.compiled_with(namespace, name)
+        compile_now = configs.compiling(landing, stale, name)
+        landing.put(namespace, name, landing.value)
+        compile_now()
+        if landing.patch.operation == "subclass":
+            redirect(landing)
+
+
+@contextmanager
+def _refused(problem: str) -> Iterator[None]:
+    """Raise `TargetKindError` for what the classes of others raise when they are changed."""
+    try:
+        yield
     except ApplyError:
         raise
     except Exception as error:
         raise TargetKindError(
-            f"a {type(raw).__name__} cannot be made anew around another function: {error}. "
-            "Use `set` with one made by hand"
+            f"{problem} ({error}). Patch the Python code that calls it, or its methods"
         ) from error
-    landing = _Landing(namespace, patch.target.name, value)
-    try:
-        landing.land()
-        _verify(patch.target, landing.value, module)
-    except BaseException:
-        landing.revert()
-        raise
-
-
-@dataclass
-class _Landing:
-    """A value on its way into a namespace, and what it takes to take it back."""
-
-    namespace: Any
-    name: str
-    value: Any
-    before: Any = MISSING
-    landed: bool = False
-
-    def land(self) -> None:
-        self.before = _own(self.namespace).get(self.name, MISSING)
-        try:
-            setattr(self.namespace, self.name, self.value)
-            self.landed = True
-            if isinstance(self.namespace, type) and hasattr(type(self.value), "__set_name__"):
-                self.value.__set_name__(self.namespace, self.name)
-        except Exception as error:
-            raise TargetKindError(
-                f"{self.namespace!r} does not let its attribute {self.name!r} be set ({error}). "
-                "Patch the Python code that calls it"
-            ) from error
-
-    def revert(self) -> None:
-        if not self.landed:
-            return
-        if self.before is not MISSING:
-            setattr(self.namespace, self.name, self.before)
-        elif self.name in _own(self.namespace):
-            delattr(self.namespace, self.name)
-
-
-def _own(namespace: Any) -> Mapping[str, Any]:
-    return getattr(namespace, "__dict__", {})
 
 
 def _implementation(patch: Patch) -> Any:
@@ -136,11 +168,12 @@ def _resolve(patch: Patch, module: ModuleType) -> tuple[Any, Any]:
                 "the patch, or use `wrap` or `replace`"
             )
     elif raw is MISSING:
-        raise _not_found(target, module)
+        if patch.operation != "set" or not configs.has_field(namespace, target.name):
+            raise _not_found(target, module)
     elif (
         patch.operation in ("wrap", "replace")
         and not isinstance(namespace, (type, ModuleType))
-        and target.name not in _own(namespace)
+        and target.name not in own(namespace)
         and (inspect.isroutine(raw) or isinstance(raw, classmethod))
     ):
         kind = type(namespace)
@@ -180,6 +213,7 @@ def _operate(patch: Patch, raw: Any, implementation: Any) -> Any:
             raise TargetKindError(
                 f"{patch.target} is a class, and the implementation is not. Replace its methods"
             )
+        shape.check_call(raw, implementation, patch.target)
         return shape.rename(implementation, raw, patch.target)
     if patch.operation == "subclass":
         return _subclass(patch.target, raw, implementation)
@@ -189,12 +223,16 @@ def _operate(patch: Patch, raw: Any, implementation: Any) -> Any:
 def _subclass(target: Target, raw: Any, implementation: Callable[[type], Any]) -> type:
     if not isinstance(raw, type):
         raise TargetKindError(f"{target} is a {type(raw).__name__}, not a class. Use `wrap`")
-    made = _attempt(lambda: implementation(raw))
-    if not (isinstance(made, type) and issubclass(made, raw) and made is not raw):
+    try:
+        made = _attempt(lambda: implementation(raw))
+    except ImplementationError as error:
+        raise ImplementationError(f"{error}, or patch the methods of {target}") from error
+    if not isinstance(made, type) or raw not in made.__mro__[1:]:
         raise ImplementationError(
             f"its implementation returned {made!r}, not a subclass of {target}. "
-            "Return a class that inherits from the one given"
+            "Return a class that inherits from the one given, or patch its methods"
         )
+    shape.check_call(raw, made, target)
     return shape.rename(made, raw, target)
 
 

@@ -119,9 +119,9 @@ class _ActivatingLoader(LoaderInFront):
     def create_module(self, spec: "ModuleSpec") -> "ModuleType | None":
         """Activate; `sys.modules` has no `vllm` yet, and an error leaves none there."""
         activate(self._by)
-        hooks = sys.modules.get("vllm_graft.hooks")
-        if hooks is not None:  # `vllm` itself may have a hook by now
-            self._loader = hooks.FINDER.in_front(spec.name, self._loader)
+        finder = sys.modules.get("vllm_graft.finder")
+        if finder is not None:  # `vllm` itself may have a hook by now
+            self._loader = finder.FINDER.in_front(spec.name, self._loader)
         return super().create_module(spec)
 
 
@@ -159,8 +159,8 @@ def activate_from_plugin() -> None:
 
         LOGGER.warning(
             "vllm-graft: activated late, by vLLM's plugin loader: its .pth file was not processed "
-            "in this interpreter, so modules that vLLM has already imported keep the originals "
-            "under the names they took. Run 'vllm-graft doctor' for the cause, or start the "
-            "program with 'vllm-graft run -- COMMAND'"
+            "in this interpreter. Names that modules took from what is patched now are rebound, "
+            "and what was computed or stored with the originals stays. Run 'vllm-graft doctor' "
+            "for the cause, or start the program with 'vllm-graft run -- COMMAND'"
         )
     activate("plugin")

@@ -1,20 +1,61 @@
-"""The fingerprint of a plan: equal wherever the same patches are selected, for cache keys."""
+"""The fingerprint of a plan: equal wherever the same patches are selected, for cache keys.
+
+The built-in patches `PLACED_BY` put it into vLLM's keys.
+"""
 
 import functools
 import hashlib
-import importlib.util
 import inspect
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import is_dataclass
 from pathlib import Path
+from types import CellType, CodeType, ModuleType
 from typing import Any
 
 from .builtin import BUILTIN
 from .patch import Patch, Value
-from .target import Target
+from .target import Target, spec_of
 
 FINGERPRINT = "VLLM_GRAFT_FINGERPRINT"
 """The name under which the fingerprint stands among vLLM's compile factors."""
+
+
+PLACED_BY = ("vllm-graft/compile-factors", "vllm-graft/compute-hash")
+"""The patches that put the fingerprint into the keys of the compile caches; each vLLM has one."""
+
+_OFF = {
+    "VLLM_DISABLE_COMPILE_CACHE": "1",
+    # Up to 0.17 the first does not hinder the second, where the user has set that.
+    "VLLM_USE_AOT_COMPILE": "0",
+}
+
+
+def switch_off(environ: MutableMapping[str, str]) -> bool:
+    """Let vLLM use no compile cache in this process and its children; False if that is so already.
+
+    To be called before the model is compiled: vLLM reads the variables until then.
+    """
+    if all(environ.get(name) == value for name, value in _OFF.items()):
+        return False
+    environ.update(_OFF)
+    return True
+
+
+@contextmanager
+def switched_off() -> Iterator[None]:
+    """Let vLLM use no compile cache in a block."""
+    before = {name: os.environ.get(name) for name in _OFF}
+    switch_off(os.environ)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def fingerprint(armed: Iterable[Patch]) -> str | None:
@@ -30,7 +71,7 @@ def fingerprint(armed: Iterable[Patch]) -> str | None:
                 patch.operation,
                 str(patch.target),
                 str(patch.vllm),
-                str(patch.order),
+                f"{patch.order} {sorted(patch.after)} {sorted(patch.process or ())}",
                 _source(patch),
             )
         )
@@ -44,27 +85,58 @@ def fingerprint(armed: Iterable[Patch]) -> str | None:
 
 def _source(patch: Patch) -> str:
     if patch.lazy is not None:
-        return f"{patch.lazy} {_digest(_file_of(Target.parse(patch.lazy).module))}"
+        spec = spec_of(Target.parse(patch.lazy).module)
+        return f"{patch.lazy} {_digest(spec.origin if spec else None)}"
     return _described(patch.implementation)
 
 
-def _described(value: Any) -> str:
-    """Describe a value alike in every process: no addresses, no order of hashes."""
-    if isinstance(value, Value):
-        return repr(value.value)
-    if isinstance(value, functools.partial):
-        return f"partial {_described((value.func, value.args, value.keywords))}"
-    if inspect.isroutine(value) or isinstance(value, type):
-        return f"{value.__module__} {value.__qualname__} {_digest(_source_file(value))}"
+def _described(value: Any, within: tuple[Any, ...] = ()) -> str:
+    """Describe a value alike in every process: no addresses, no folders, no order of hashes."""
+    if any(value is each for each in within):
+        return "itself"
+    described = functools.partial(_described, within=(*within, value))
+    if isinstance(value, (Value, ModuleType)):
+        return repr(value.value if isinstance(value, Value) else value.__name__)
     if isinstance(value, (set, frozenset)):
-        return f"{{{', '.join(sorted(map(_described, value)))}}}"
+        return f"{type(value).__name__}({sorted(map(described, value))})"
     if isinstance(value, (list, tuple)):
-        return f"{type(value).__name__}({', '.join(map(_described, value))})"
+        return f"{type(value).__name__}({[described(each) for each in value]})"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_described(k)}: {_described(v)}' for k, v in value.items())}}}"
-    if getattr(type(value), "__repr__", None) is object.__repr__:
-        return f"{_described(type(value))} {_described(getattr(value, '__dict__', None))}"
+        return f"{type(value).__name__}({[described(pair) for pair in value.items()]})"
+    if isinstance(value, functools.partial):
+        return f"partial {described((value.func, value.args, value.keywords))}"
+    if inspect.isroutine(value) or isinstance(value, type):
+        return f"{value.__module__} {value.__qualname__} {described(_inside(value))}"
+    if is_dataclass(value) or getattr(type(value), "__repr__", None) is object.__repr__:
+        return f"{described(type(value))} {described(getattr(value, '__dict__', None))}"
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
+
+
+def _inside(value: Any) -> tuple[Any, ...]:
+    """Return what else a function or class consists of: its file, and what it was made with."""
+    if inspect.ismethod(value):
+        return (value.__self__, value.__func__)
+    if not inspect.isfunction(value):
+        return (_digest(_source_file(value)),)
+    return (
+        _digest(_source_file(value)),
+        _code(value.__code__),  # tells two functions of one name apart
+        value.__defaults__,
+        value.__kwdefaults__,
+        [_content(cell) for cell in value.__closure__ or ()],
+    )
+
+
+def _code(code: CodeType) -> tuple[Any, ...]:
+    constants = [_code(each) if isinstance(each, CodeType) else each for each in code.co_consts]
+    return (code.co_code, code.co_names, constants)
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # a name that is not bound yet
+        return None
 
 
 def _source_file(value: Any) -> str | None:
@@ -72,14 +144,6 @@ def _source_file(value: Any) -> str | None:
         return inspect.getsourcefile(value)
     except TypeError:  # a built-in function or class
         return None
-
-
-def _file_of(module: str) -> str | None:
-    try:
-        spec = importlib.util.find_spec(module)
-    except (ImportError, ValueError):
-        return None
-    return spec.origin if spec else None
 
 
 def _digest(file: str | None) -> str:

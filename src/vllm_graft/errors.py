@@ -11,6 +11,7 @@
     └── ApplyError (RuntimeError)                 a patch cannot land
         ├── TargetNotFoundError (LookupError)     its module or name does not exist
         ├── TargetKindError (TypeError)           the operation does not fit what is there
+        ├── SignatureError (TypeError)            what is there is called in ways it does not take
         ├── ImplementationError                   what it would put there cannot be had
         └── VerificationError                     it landed, and reading back shows another object
 
@@ -61,6 +62,10 @@ class TargetNotFoundError(ApplyError, LookupError):
 
 class TargetKindError(ApplyError, TypeError):
     """The operation does not fit the object that the target is."""
+
+
+class SignatureError(ApplyError, TypeError):
+    """The implementation cannot be called in the ways in which the target can be."""
 
 
 class ImplementationError(ApplyError):

@@ -3,26 +3,30 @@
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from importlib.machinery import ModuleSpec
+from functools import partial
 from types import ModuleType
-from typing import Any
 
 import wrapt
 
+from .aliases import sweep
 from .apply import apply
-from .boot import LoaderInFront, search
 from .errors import ApplyError, TargetNotFoundError
+from .execution import initializing, when_executed
+from .finder import FINDER as FINDER
+from .groups import GROUPS
 from .journal import LOGGER, Journal
+from .landing import LANDINGS, Landing
+from .origin import edited
 from .patch import Patch
 from .plan import Plan, is_required
 from .process import PROCESS
 from .settings import Settings
-from .target import Target, find, importable
-from .version import VllmVersion
+from .target import MISSING, importable
+from .undo import take_back
 
 
-def arm(plan: Plan, settings: Settings, journal: Journal) -> None:
-    """Register a hook for every module of the plan.
+def arm(plan: Plan, settings: Settings, journal: Journal) -> "list[ModuleHook]":
+    """Register a hook for every module of the plan, and return the hooks.
 
     A hook fires when its module has been imported; for one that is imported already, at once.
     Raises `ApplyError` where a required patch cannot land: its module is not in this vLLM, or is
@@ -31,17 +35,33 @@ def arm(plan: Plan, settings: Settings, journal: Journal) -> None:
     by_module: dict[str, list[Patch]] = {}
     for patch in plan.armed:
         by_module.setdefault(patch.target.module, []).append(patch)
+    if any(patch.group for patch in plan.armed):
+        GROUPS.share()
     hooks = [
-        ModuleHook(module, patches, plan.vllm, settings, journal)
+        ModuleHook(module, patches, plan, settings, journal)
         for module, patches in by_module.items()
     ]
     present = [hook for hook in hooks if hook.check_module()]
+    watcher = partial(_role_gained, present, journal)
+    PROCESS.watch(watcher)
+    late: list[Landing] = []
     for hook in present:
         FINDER.hooks[hook.name] = hook
-        PROCESS.watch(hook.role_gained)
-        hook.register()
+        hook.watcher = watcher
+        late += hook.register()
     if FINDER not in sys.meta_path:
         sys.meta_path.insert(0, FINDER)
+    _rebind(late, journal)  # one pass through all modules for all of them
+    return present
+
+
+def disarm(hooks: "Iterable[ModuleHook]") -> None:
+    """Let hooks do nothing from now on. wrapt has no way to take them back."""
+    for hook in hooks:
+        hook.active = False
+        FINDER.hooks.pop(hook.name, None)
+        if hook.watcher is not None:
+            PROCESS.unwatch(hook.watcher)
 
 
 class ModuleHook:
@@ -51,20 +71,23 @@ class ModuleHook:
         self,
         name: str,
         patches: Iterable[Patch],
-        vllm: VllmVersion,
+        plan: Plan,
         settings: Settings,
         journal: Journal,
     ) -> None:
         self.name = name
+        self.active = True
+        self.watcher: Callable[[str], None] | None = None
         self._patches = tuple(patches)
-        self._vllm = vllm
+        self._rank = {patch.id: rank for rank, patch in enumerate(self._patches)}
+        self._plan = plan
         self._settings = settings
         self._journal = journal
         self._registering = False
         self._registered = False
+        self._run_elsewhere = False
         self._waiting: list[Patch] = []
-        self._landed: dict[Target, object] = {}
-        self._done: set[str] = set()
+        self._late: list[Landing] = []
 
     def check_module(self) -> bool:
         """Tell whether the module can be imported; raise where that fails a required patch.
@@ -83,17 +106,31 @@ class ModuleHook:
             self._fail(patch, error)
         return False
 
-    def register(self) -> None:
-        """Hand the hook to wrapt, which calls it at once where the module is there already."""
+    def register(self) -> list[Landing]:
+        """Hand the hook to wrapt, which calls it at once where the module is there already.
+
+        Returns what landed then; other modules may have the originals.
+        """
         for patch in self._patches:
             self._journal.event("arm", patch)
+        if self.name == PROCESS.program:
+            self.out_of_reach()
         self._register()
+        late, self._late = self._late, []
+        return late
 
-    def role_gained(self, _role: str) -> None:
-        """Apply what waited for a role of this process."""
+    def out_of_reach(self) -> None:
+        """Say, once, that the module is run under another name, where no hook meets it."""
+        if not self._run_elsewhere:
+            self._run_elsewhere = True
+            self._journal.out_of_reach(self._patches)
+
+    def role_gained(self) -> list[Landing]:
+        """Apply what waited for a role of this process, and return what landed."""
         module = sys.modules.get(self.name)
-        if self._waiting and module is not None:
-            self._apply(tuple(self._waiting), module)
+        if not self.active or not self._waiting or module is None:
+            return []
+        return self._apply(tuple(self._waiting), module)
 
     def _register(self) -> None:
         self._registering = self._registered = True
@@ -105,9 +142,13 @@ class ModuleHook:
     def __call__(self, module: ModuleType) -> None:
         """Apply the patches to the module; wrapt calls this when it has been executed."""
         self._registered = False
-        if self._registering and _when_executed(module, self._executed):
+        if not self.active:
             return
-        self._fire(module)
+        if not self._registering:
+            landed = self._fire(module)
+            _rebind(landed, self._journal, self.name)
+        elif not when_executed(module, self._executed):
+            self._late = self._fire(module)
 
     def before_execution(self) -> None:
         """Register again where wrapt has called and so dropped the hook: a new import, a reload.
@@ -124,152 +165,139 @@ class ModuleHook:
 
     def _executed(self) -> None:
         module = sys.modules.get(self.name)
-        if module is not None:  # else its execution failed
-            self._fire(module)
+        if module is not None and self.active:  # else its execution failed
+            _rebind(self._fire(module), self._journal)
 
-    def _fire(self, module: ModuleType) -> None:
+    def _fire(self, module: ModuleType) -> list[Landing]:
         # A lazy module may have put another object in its place while it was executed.
         module = sys.modules.get(self.name, module)
-        self._journal.event("fire", module=self.name)
+        self._journal.fired(self.name, edited(module))
         try:
-            self._apply(self._without_what_is_there(module), module)
+            return self._apply(self._without_what_is_there(module), module)
         except ApplyError:
-            if _initializing(module):  # the import fails; importlib forgets what it can
+            if initializing(module):  # the import fails; importlib forgets what it can
                 sys.modules.pop(self.name, None)
             raise
 
     def _without_what_is_there(self, module: ModuleType) -> list[Patch]:
-        """Leave out what has landed on targets that executing the module again does not remake."""
-        there = {
-            target
-            for target, value in self._landed.items()
-            if find(module, target.qualname) is value
-        }
-        return [
-            patch
-            for patch in self._patches
-            if patch.id not in self._done or patch.target not in there
-        ]
+        """Leave out what stands on targets that executing the module again has not remade."""
+        before = [each for each in map(LANDINGS.get, self._rank) if each is not None]
+        there = {landing.patch.target for landing in before if landing.stands(module)}
+        for landing in before:
+            if landing.patch.target not in there:
+                LANDINGS.forget(landing)
+        return [patch for patch in self._patches if LANDINGS.get(patch.id) is None]
 
-    def _apply(self, patches: Iterable[Patch], module: ModuleType) -> None:
+    def _apply(self, patches: Iterable[Patch], module: ModuleType) -> list[Landing]:
+        """Apply patches, each at its place in the chain of its target; return what landed."""
         self._waiting = []
+        landed: list[Landing] = []
         for patch in patches:
-            if not PROCESS.holds(patch.process):
+            failure = GROUPS.failure(patch)
+            if failure is not None:
+                self._journal.left_out(patch, failure)
+            elif not PROCESS.holds(patch.process):
                 self._waiting.append(patch)
                 self._journal.waits(patch)
-                continue
-            start = time.perf_counter()
-            try:
-                apply(patch, module)
-            except ApplyError as error:
-                self._fail(patch, error)
             else:
-                if patch.operation != "run":
-                    self._landed[patch.target] = find(module, patch.target.qualname)
-                    self._done.add(patch.id)
-                self._journal.applied(patch, (time.perf_counter() - start) * 1000)
+                landed += self._insert(patch, module)
+        return landed
+
+    def _insert(self, patch: Patch, module: ModuleType) -> list[Landing]:
+        """Apply a patch below those that come after it, which may have landed before it."""
+        above = [
+            landing
+            for landing in LANDINGS.chain(patch.target)
+            if patch.operation != "run"
+            and self._rank.get(landing.patch.id, -1) > self._rank[patch.id]
+        ]
+        for landing in reversed(above):
+            LANDINGS.revert(landing)
+        landed: list[Landing] = []
+        try:
+            landed += self._land(patch, module)
+        finally:
+            landed += self._land_again(above, module)
+        return landed
+
+    def _land(self, patch: Patch, module: ModuleType) -> list[Landing]:
+        start = time.perf_counter()
+        try:
+            landing = apply(patch, module)
+        except ApplyError as error:
+            self._fail(patch, error)
+            return []
+        LANDINGS.add(landing)
+        self._journal.applied(patch, (time.perf_counter() - start) * 1000, landing.notes)
+        return [landing]
+
+    def _land_again(self, reverted: Iterable[Landing], module: ModuleType) -> list[Landing]:
+        landed = []
+        for before in reverted:
+            try:
+                landing = apply(before.patch, module)
+            except ApplyError as error:
+                take_back([before])  # names in other modules have it still
+                self._fail(before.patch, error)
+                continue
+            landing.former = before.value if before.former is MISSING else before.former
+            LANDINGS.add(landing)
+            landed.append(landing)
+        return landed
+
+    def take_out(self, landing: Landing) -> None:
+        """Take one patch out of the chain of its target."""
+        chain = LANDINGS.chain(landing.patch.target)
+        above = chain[chain.index(landing) + 1 :]
+        take_back([landing, *above])
+        module = sys.modules.get(self.name)
+        if module is not None:
+            _rebind(self._land_again(above, module), self._journal)
 
     def _fail(self, patch: Patch, error: ApplyError) -> None:
         message = (
-            f"patch {patch.id!r} cannot be applied to {patch.target}: {error}.\n"
-            f"  vLLM: {self._vllm}; the patch is for {patch.vllm}\n"
+            f"patch {patch.id!r} cannot be applied to {patch.declared_target}: {error}.\n"
+            f"  vLLM: {self._plan.vllm}; the patch is for {patch.vllm}\n"
             f"  declared at: {patch.location}\n"
             f"  process: {PROCESS.name} ({', '.join(sorted(PROCESS.roles))})\n"
             f"  to go on without it: VLLM_GRAFT_PATCHES=-{patch.id}"
         )
-        fatal = is_required(patch, self._settings)
+        members = [each for each in self._plan.armed if each.group and each.group == patch.group]
+        fatal = any(is_required(each, self._settings) for each in (patch, *members))
         explained = type(error)(message)
         explained.__cause__ = error
         self._journal.failed(patch, explained, fatal=fatal)
+        GROUPS.fail(patch, str(error))
+        for member in members:
+            _leave_out(member, self._journal)
         if fatal:
             raise explained
         LOGGER.warning("vllm-graft: optional %s", message)
 
 
-class _HookFinder:
-    """Finds the modules that have a hook, in front of wrapt's own finder.
-
-    wrapt's finder calls `importlib.util.find_spec` under importlib's lock. While another thread
-    imports the parent package, each of the two waits for what the other holds.
-    """
-
-    def __init__(self) -> None:
-        self.hooks: dict[str, ModuleHook] = {}
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Answer for modules with a hook what the other finders do."""
-        if name not in self.hooks:
-            return None
-        return search(name, path, self._is_ours, lambda loader: self.in_front(name, loader))
-
-    def in_front(self, name: str, loader: Any) -> Any:
-        """Return a loader that fires the hook of a module, or the given one if there is none."""
-        hook = self.hooks.get(name)
-        return loader if hook is None else _HookLoader(loader, hook)
-
-    def _is_ours(self, finder: object) -> bool:
-        return (
-            finder is self or type(finder).__module__ == wrapt.register_post_import_hook.__module__
-        )
+def _role_gained(hooks: Iterable[ModuleHook], journal: Journal, _role: str) -> None:
+    landed = [landing for hook in hooks for landing in hook.role_gained()]
+    _rebind(landed, journal)  # one pass through all modules for all of them
 
 
-class _HookLoader(LoaderInFront):
-    """The loader of a module that has a hook."""
-
-    def __init__(self, loader: Any, hook: ModuleHook) -> None:
-        super().__init__(loader)
-        self._hook = hook
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Execute the module, and let wrapt call the hooks that it has for it."""
-        self._hook.before_execution()
-        super().exec_module(module)
-        wrapt.notify_module_loaded(module)
+def take_out_failed_groups(journal: Journal) -> None:
+    """Take back what belongs together with a patch that failed in another process of the run."""
+    for landing in LANDINGS:
+        if GROUPS.failure(landing.patch) is not None:
+            _leave_out(landing.patch, journal)
 
 
-FINDER = _HookFinder()
+def _leave_out(member: Patch, journal: Journal) -> None:
+    """Take back a patch whose group has failed."""
+    landing = LANDINGS.get(member.id)
+    hook = FINDER.hooks.get(member.target.module)
+    if landing is not None and hook is not None:
+        hook.take_out(landing)
+        journal.left_out(member, GROUPS.failure(member) or "")
 
 
-def _initializing(module: ModuleType) -> bool:
-    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
-
-
-def _when_executed(module: ModuleType, callback: Callable[[], None]) -> bool:
-    """Arrange a call at the end of a module's execution; return False where that has ended."""
-    spec = getattr(module, "__spec__", None)
-    if not _initializing(module) or type(spec) is not ModuleSpec:
-        return False
-    vars(spec)["_graft_callback"] = callback
-    spec.__class__ = _WatchedSpec
-    if vars(spec)["_initializing"]:
-        return True
-    # Its thread has ended the execution meanwhile; whoever takes the callback makes the call.
-    mine = vars(spec).pop("_graft_callback", None) is not None
-    spec.__class__ = ModuleSpec
-    return not mine
-
-
-class _WatchedSpec(ModuleSpec):
-    """The spec of a module under execution, which calls back when importlib marks its end.
-
-    importlib sets `_initializing` to False as the last thing it does for a module, under the
-    module's lock (importlib/_bootstrap.py, `_load_unlocked`); there is no public sign of it.
-    """
-
-    @property
-    def _initializing(self) -> bool:
-        return bool(vars(self)["_initializing"])
-
-    @_initializing.setter
-    def _initializing(self, value: bool) -> None:
-        if value:
-            return
-        callback = vars(self).pop("_graft_callback", None)
-        self.__class__ = ModuleSpec  # type: ignore[assignment]  # what it was before
-        try:
-            if callback is not None:
-                callback()
-        finally:
-            vars(self)["_initializing"] = False
+def _rebind(landings: Sequence[Landing], journal: Journal, executed: str | None = None) -> None:
+    """Rebind the names that modules took from targets before patches landed there."""
+    patches = {landing.patch.id: landing.patch for landing in landings}
+    for patch_id, found in sweep(landings, executed).items():
+        journal.rebound(patches[patch_id], found)

@@ -5,15 +5,19 @@ import os
 import socket
 import time
 from collections import Counter
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from .caches import fingerprint
+from .aliases import Sweep
+from .caches import PLACED_BY, fingerprint, switch_off
 from .errors import ApplyError
+from .groups import GROUPS
 from .patch import Patch
 from .plan import Plan
 from .process import PROCESS
+from .target import MISSING
 from .trace import Line, Sink
 
 State = Literal["armed", "applied", "skipped", "failed"]
@@ -27,7 +31,9 @@ LOGGER = logging.getLogger("vllm.graft")
 class PatchStatus:
     """The state of one patch in this process; `reason` says why it is skipped or failed.
 
-    `ms` is how long applying it took, in milliseconds.
+    `ms` is how long applying it took, in milliseconds. `notes` are what was remarkable about
+    applying it: names in other modules that were rebound, what still holds the original, a target
+    that was not vLLM's own.
     """
 
     id: str
@@ -36,6 +42,7 @@ class PatchStatus:
     required: bool
     reason: str = ""
     ms: float | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,18 +79,39 @@ class Journal:
         self.activated_by: str | None = None
         self._plan: Plan | None = None
         self._states: dict[str, PatchStatus] = {}
+        self._patches: dict[str, Patch] = {}
+        self._fired: set[str] = set()
         self._problems: list[str] = []
+        self._fingerprint: Any = MISSING
         self._sink: Sink | None = None
         self._asked: set[str] = set()
         self._fatal: dict[str, ApplyError] = {}
+        self._outer: Journal | None = None
 
     def trace_to(self, sink: Sink | None) -> None:
         """Send trace lines to a sink from now on."""
         self._sink = sink
 
+    @contextmanager
+    def set_aside(self) -> Iterator[None]:
+        """Begin a block with an empty memory, and forget at its end what happened to its plan.
+
+        What happens there to patches of the plan before is remembered.
+        """
+        before = vars(self).copy()
+        outer = Journal()
+        vars(outer).update(before)
+        vars(self).update(vars(Journal()))
+        self._sink, self._outer = before["_sink"], outer
+        try:
+            yield
+        finally:
+            vars(self).update(before)
+
     def begin(self, plan: Plan) -> None:
         """Take over a plan: its patches are armed or skipped from now on."""
         self._plan = plan
+        self._fingerprint = MISSING
         for decision in plan.decisions:
             patch = decision.patch
             self._set(patch, "armed" if decision.armed else "skipped", decision.reason)
@@ -96,12 +124,61 @@ class Journal:
             LOGGER.warning("vllm-graft: %s", warning)
         for problem in plan.problems:
             self.problem(str(problem))
+        if not any(patch.id in PLACED_BY for patch in plan.armed):
+            self._distrust_caches("no built-in patch for it takes part with this vLLM")
 
-    def applied(self, patch: Patch, ms: float) -> None:
+    def fired(self, module: str, note: str | None) -> None:
+        """Record that a module has been imported, and what is remarkable about it."""
+        self._fired.add(module)
+        self.event("fire", module=module, detail=note)
+        if note:
+            LOGGER.warning("vllm-graft: %s", note)
+
+    def applied(self, patch: Patch, ms: float, notes: Iterable[str] = ()) -> None:
         """Record that a patch landed and was verified."""
-        self._set(patch, "applied", ms=ms)
+        notes = tuple(notes)
+        self._set(patch, "applied", ms=ms, notes=notes)
         self._fatal.pop(patch.id, None)
-        self.event("apply", patch, ms=ms)
+        self.event("apply", patch, ms=ms, detail="; ".join(notes) or None)
+        for note in notes:
+            LOGGER.warning("vllm-graft: patch %r: %s", patch.id, note)
+
+    def rebound(self, patch: Patch, found: Sweep) -> None:
+        """Record which names in other modules follow a patch now, and what does not."""
+        for alias in found.rebound:
+            self.event("rebind", patch, detail=str(alias))
+            self._note(patch, f"rebound {alias}")
+        if found.held:
+            left = f"not touched, with the original: {', '.join(found.held)}"
+            self.event("rebind", patch, detail=left)
+            self._note(patch, left)
+            LOGGER.warning("vllm-graft: patch %r: %s", patch.id, left)
+
+    def out_of_reach(self, patches: Iterable[Patch]) -> None:
+        """Record that the module of patches is run under another name than its own."""
+        for patch in patches:
+            reason = (
+                f"`python -m {patch.target.module}`, or runpy, runs this module under another "
+                "name, where hooks by name do not reach it; start it by another command, as "
+                "`vllm serve`"
+            )
+            self._set(patch, "armed", reason)
+            self.event("skip", patch, detail=reason)
+            if PROCESS.roles != {"inspection"}:  # vLLM runs that one so itself
+                LOGGER.warning("vllm-graft: patch %r: %s", patch.id, reason)
+
+    def taken_back(self) -> None:
+        """Record that nothing is in effect here any more."""
+        for patch_id, status in self._states.items():
+            if status.state in ("applied", "armed"):
+                self._set(self._patches[patch_id], "skipped", "taken back")
+
+    def left_out(self, patch: Patch, failure: str) -> None:
+        """Record that a patch is not in effect because one that belongs with it failed."""
+        reason = f"it belongs together with another patch: {failure}"
+        self._set(patch, "failed", reason)
+        self.event("fail", patch, detail=reason)
+        LOGGER.warning("vllm-graft: patch %r is not in effect here: %s", patch.id, reason)
 
     def waits(self, patch: Patch) -> None:
         """Record that a patch's module is there and this process has none of its roles yet."""
@@ -113,6 +190,19 @@ class Journal:
         self.event("fail", patch, detail=str(error))
         if fatal:
             self._fatal[patch.id] = error
+        if patch.id in PLACED_BY:
+            self._distrust_caches(str(error).partition("\n")[0])
+
+    def _distrust_caches(self, why: str) -> None:
+        """Switch vLLM's compile cache off where its key would not tell our patches apart."""
+        if self.fingerprint and switch_off(os.environ):
+            LOGGER.warning(
+                "vllm-graft: vLLM's compile cache is off for this run: the fingerprint of the "
+                "selected patches cannot be put into its key (%s), and a graph compiled without "
+                "them might be served. What vLLM has cached about models (modelinfos in its cache "
+                "folder) may be from before the patches as well",
+                why,
+            )
 
     def problem(self, text: str) -> None:
         """Record what stops vLLM and is not the failure of one patch."""
@@ -122,11 +212,14 @@ class Journal:
     @property
     def fingerprint(self) -> str | None:
         """The fingerprint of the patches selected here; None where there are none."""
-        return fingerprint(self._plan.armed) if self._plan else None
+        if self._fingerprint is MISSING:
+            self._fingerprint = fingerprint(self._plan.armed) if self._plan else None
+        found: str | None = self._fingerprint
+        return found
 
     def is_applied(self, patch_id: str) -> bool:
         """Tell whether a patch is applied here; warn once about an id that nobody declared."""
-        status = self._states.get(patch_id)
+        status = self._current(patch_id)
         if status is None and self._plan is not None and patch_id not in self._asked:
             self._asked.add(patch_id)
             LOGGER.warning("vllm-graft: applied(%r): no installed patch has this id", patch_id)
@@ -141,7 +234,7 @@ class Journal:
             roles=tuple(sorted(PROCESS.roles)),
             vllm=vllm.text if vllm else None,
             version_source=vllm.source if vllm else None,
-            patches=tuple(self._states.values()),
+            patches=tuple(filter(None, map(self._current, tuple(self._states)))),
             problems=tuple(self._problems),
         )
 
@@ -152,13 +245,45 @@ class Journal:
         """
         for error in self._fatal.values():
             raise error
+        waiting = self._required_and_never_fired()
+        for patch in waiting:
+            if not self._states[patch.id].reason:  # else it is known, or was told before
+                self._never_imported(patch)
         status = self.status()
+        ids = ", ".join(patch.id for patch in waiting)
         LOGGER.info(
-            "vllm-graft: %s (%s): %d applied, %d skipped, %d failed, %d waiting for an import",
+            "vllm-graft: %s (%s): %d applied, %d skipped, %d failed, %d waiting for an import%s",
             status.process,
             ", ".join(status.roles),
             *status.counts.values(),
+            f" (required: {ids})" if ids else "",
         )
+
+    def _required_and_never_fired(self) -> list[Patch]:
+        return [
+            patch
+            for patch in (self._plan.armed if self._plan else ())
+            if patch.required
+            and patch.target.module not in self._fired
+            and self._states[patch.id].state == "armed"
+            and PROCESS.holds(patch.process)
+        ]
+
+    def _never_imported(self, patch: Patch) -> None:
+        reason = f"{patch.target.module} had not been imported when this process had started"
+        self._set(patch, "armed", reason)
+        self.event("arm", patch, detail=f"required, and {reason}")
+
+    def _current(self, patch_id: str) -> PatchStatus | None:
+        """Return the state of a patch; its group may have failed in another process meanwhile."""
+        status = self._states.get(patch_id)
+        if status is None or status.state not in ("applied", "armed"):
+            return status
+        failure = GROUPS.failure(self._patches[patch_id])
+        if failure is None:
+            return status
+        reason = f"it belongs together with another patch: {failure}"
+        return replace(status, state="failed", reason=reason)
 
     def never_fired(self) -> list[str]:
         """Return the ids of the patches whose target was never imported here."""
@@ -213,11 +338,31 @@ class Journal:
         return {key: value for key, value in line.items() if value is not None}
 
     def _set(
-        self, patch: Patch, state: State, reason: str = "", *, ms: float | None = None
+        self,
+        patch: Patch,
+        state: State,
+        reason: str = "",
+        *,
+        ms: float | None = None,
+        notes: tuple[str, ...] = (),
     ) -> None:
-        self._states[patch.id] = PatchStatus(
-            patch.id, state, str(patch.target), patch.required, reason, ms
+        keeper = self._keeper(patch)
+        keeper._patches[patch.id] = patch
+        keeper._states[patch.id] = PatchStatus(
+            patch.id, state, str(patch.target), patch.required, reason, ms, notes
         )
+
+    def _note(self, patch: Patch, note: str) -> None:
+        states = self._keeper(patch)._states
+        status = states[patch.id]
+        states[patch.id] = replace(status, notes=(*status.notes, note))
+
+    def _keeper(self, patch: Patch) -> "Journal":
+        """Return the memory that a patch belongs to: this one, or one that was set aside."""
+        planned = self._plan.decisions if self._plan else ()
+        if self._outer is None or any(each.patch.id == patch.id for each in planned):
+            return self
+        return self._outer._keeper(patch)
 
 
 JOURNAL = Journal()

@@ -41,8 +41,23 @@ class Location:
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """One of the places that a target may have, and the vLLM versions that have it there."""
+
+    target: Target
+    vllm: SpecifierSet | None = None
+
+    def __str__(self) -> str:
+        return f"{self.target} {self.vllm}" if self.vllm is not None else str(self.target)
+
+
+@dataclass(frozen=True)
 class Patch:
-    """One declared change to one target. `PatchSet` makes these; nothing else needs to."""
+    """One declared change to one target. `PatchSet` makes these; nothing else needs to.
+
+    `candidates` are the places of the target as declared. `target` is the first of them, and in a
+    plan the one that was chosen.
+    """
 
     id: str
     operation: Operation
@@ -60,6 +75,18 @@ class Patch:
     requires: tuple[Requirement, ...] = ()
     order: int = 0
     after: tuple[str, ...] = ()
+    together: str | None = None
+    candidates: tuple[Candidate, ...] = ()
+
+    @property
+    def declared_target(self) -> str:
+        """The target as it was declared, with all its candidates."""
+        return " | ".join(map(str, self.candidates)) or str(self.target)
+
+    @property
+    def group(self) -> str | None:
+        """The name, unique among all sets, of the patches that belong together with this one."""
+        return f"{self.set_name}/{self.together}" if self.together else None
 
     @property
     def set_name(self) -> str:
@@ -91,12 +118,18 @@ class PatchOptions(TypedDict, total=False):
     requires: str | Iterable[str]
     order: int
     after: str | Iterable[str]
+    together: str | None
 
 
 def raise_if_conflicting(first: Patch, second: Patch) -> None:
-    """Raise `ConflictError` where both patches claim one target in a common vLLM version."""
+    """Raise `ConflictError` where both patches claim one target in a common vLLM version.
+
+    Where one of them has a choice of targets, only a plan can tell.
+    """
     if (
         first.target == second.target
+        and len(first.candidates) < 2
+        and len(second.candidates) < 2
         and first.operation in EXCLUSIVE
         and second.operation in EXCLUSIVE
         and overlap(first.vllm, second.vllm)

@@ -4,7 +4,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
@@ -18,8 +18,9 @@ from .builtin import BUILTIN, KNOWN
 from .catalog import Catalog
 from .errors import ConflictError, DeclarationError, GraftError, UnknownVersionError
 from .imports import without_heavy_imports
-from .patch import EXCLUSIVE, Patch, raise_if_conflicting
+from .patch import EXCLUSIVE, Candidate, Patch, raise_if_conflicting
 from .settings import Settings
+from .sources import exists
 from .target import Target
 from .version import VllmVersion
 
@@ -36,7 +37,8 @@ class Environment:
     """What a plan depends on besides the catalog; the argument of a patch's `when`.
 
     `system` and `machine` are as in `platform.uname()` (`"Linux"`, `"x86_64"`), `installed`
-    returns the version of a distribution or None.
+    returns the version of a distribution or None, `exists` tells whether there is a target, without
+    importing its module.
     """
 
     vllm: VllmVersion
@@ -45,9 +47,10 @@ class Environment:
     machine: str = field(default_factory=platform.machine)
     python: tuple[int, int] = sys.version_info[:2]
     installed: Callable[[str], str | None] = _installed
+    exists: Callable[[Target], bool] = exists
 
 
-Cause = Literal["selection", "version", "requires", "when"]
+Cause = Literal["selection", "version", "requires", "when", "together"]
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ def make_plan(catalog: Catalog, environment: Environment, settings: Settings) ->
         except DeclarationError as error:
             problems.append(error)
             decisions.append(Decision(patch, "when", str(error)))
+    decisions = _grouped(decisions)
     armed = [decision.patch for decision in decisions if decision.armed]
     problems.extend(_conflicts(armed))
     if vllm.version is None:
@@ -186,13 +190,52 @@ def _decide(patch: Patch, environment: Environment, settings: Settings) -> Decis
         return Decision(patch, "selection", "not selected by VLLM_GRAFT_PATCHES")
     if vllm.version is not None and not vllm.matches(patch.vllm):
         return Decision(patch, "version", f"vLLM {vllm} is outside {patch.vllm}")
+    candidates = [
+        each
+        for each in patch.candidates
+        if each.vllm is None or vllm.version is None or vllm.matches(each.vllm)
+    ]
+    if patch.candidates and not candidates:
+        return Decision(
+            patch,
+            "version",
+            f"vLLM {vllm} is outside the versions of each target: {patch.declared_target}",
+        )
     for requirement in patch.requires:
         reason = _unmet(requirement, environment)
         if reason:
             return Decision(patch, "requires", reason)
     if patch.when is not None and not _holds(patch, environment):
         return Decision(patch, "when", "its condition `when` does not hold here")
-    return Decision(patch)
+    return Decision(_placed(patch, candidates, environment))
+
+
+def _placed(patch: Patch, candidates: Sequence[Candidate], environment: Environment) -> Patch:
+    """Choose among the targets of a patch the first that exists.
+
+    Where none does it keeps them all, and fails by the first when it is applied.
+    """
+    if len(patch.candidates) < 2:
+        return patch
+    there = candidates
+    if len(candidates) > 1:
+        there = [each for each in candidates if environment.exists(each.target)]
+    kept = there[:1] or candidates
+    return replace(patch, target=kept[0].target, candidates=tuple(kept))
+
+
+def _grouped(decisions: Sequence[Decision]) -> list[Decision]:
+    """Skip every patch that belongs together with one that is skipped."""
+    skipped: dict[str, Decision] = {}
+    for decision in decisions:
+        if decision.patch.group and not decision.armed:
+            skipped.setdefault(decision.patch.group, decision)
+    return [
+        Decision(decision.patch, "together", f"together with {cause.patch.id!r}: {cause.reason}")
+        if decision.armed and (cause := skipped.get(decision.patch.group or "")) is not None
+        else decision
+        for decision in decisions
+    ]
 
 
 def _unmet(requirement: Requirement, environment: Environment) -> str | None:

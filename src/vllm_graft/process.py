@@ -3,8 +3,10 @@
 import atexit
 import multiprocessing
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from multiprocessing import util
 
 # multiprocessing's names, by prefix: vllm/v1/engine/utils.py (EngineCore, EngineCore_DP0),
@@ -56,9 +58,35 @@ class Process:
         for watcher in tuple(self._watchers):
             watcher(role)
 
+    @contextmanager
+    def holding(self, roles: Iterable[str]) -> Iterator[None]:
+        """Hold roles in a block, and forget afterwards what was gained in it."""
+        before = set(self._gained)
+        for role in roles:
+            self.gain(role)
+        try:
+            yield
+        finally:
+            self._gained = before
+
     def watch(self, watcher: Callable[[str], None]) -> None:
         """Call `watcher(role)` for every role that is gained from now on."""
         self._watchers.append(watcher)
+
+    def unwatch(self, watcher: Callable[[str], None]) -> None:
+        """Call a watcher no more."""
+        self._watchers = [each for each in self._watchers if each != watcher]
+
+    @property
+    def program(self) -> str | None:
+        """The module that `python -m` runs in this process as `__main__`."""
+        spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+        if spec is not None:
+            return str(spec.name)
+        # Python sets this while it looks for the module, and imports its parents (sys.argv).
+        if sys.argv[:1] != ["-m"]:
+            return None
+        return re.sub(r"^-\w*?m", "", sys.orig_argv[-len(sys.argv)])
 
     def holds(self, roles: Iterable[str] | None) -> bool:
         """Tell whether one of the roles is held; None stands for any process."""

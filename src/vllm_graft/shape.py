@@ -11,7 +11,8 @@ import types
 from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any
 
-from .errors import TargetKindError
+from .errors import SignatureError, TargetKindError
+from .signatures import first_by_place, obstacle, signature, with_original
 from .target import Target, find
 
 Function = Callable[..., Any]
@@ -23,6 +24,8 @@ def wrap(raw: Any, implementation: Function, target: Target) -> Any:
     """Return a closure over the original that calls `implementation(original, ...)`."""
 
     def closure(original: Function) -> Function:
+        _check_flavour(original, implementation, "plain")
+        check_call(original, implementation, target, raw, wraps=True)
         return functools.update_wrapper(
             _BY_FLAVOUR[flavour(original)](original, implementation), original
         )
@@ -35,18 +38,15 @@ def replace(raw: Any, implementation: Function, target: Target) -> Any:
 
     def copy(original: Function) -> Function:
         function = _plain(implementation)
-        if flavour(function) != flavour(original):
-            raise TargetKindError(
-                f"it is a {flavour(original)} function, and the implementation is a "
-                f"{flavour(function)} function. Make them alike, or use `wrap`"
-            )
+        _check_flavour(original, function)
+        check_call(original, function, target, raw)
         own = dict(vars(function))
-        signature = _signature(original)
+        called = signature(original)
         functools.update_wrapper(function, original, _NAMES)
         vars(function).pop("__wrapped__")
         vars(function).update(own)
-        if signature is not None and signature != _signature(function):
-            vars(function)["__signature__"] = signature
+        if called is not None and called != signature(function):
+            vars(function)["__signature__"] = called
         return function
 
     return _like(raw, copy, target)
@@ -62,6 +62,49 @@ def rename(cls: type, original: type, target: Target) -> type:
     if cls.__doc__ is None:
         cls.__doc__ = original.__doc__
     return cls
+
+
+def check_call(
+    original: Function,
+    implementation: Function,
+    target: Target,
+    raw: Any = None,
+    *,
+    wraps: bool = False,
+) -> None:
+    """Raise `SignatureError` where some call of the original is one that the other refuses."""
+    theirs, ours = signature(original), signature(_inner(implementation))
+    if theirs is None or ours is None:
+        return
+    called = theirs
+    if target.parent and not isinstance(raw, staticmethod) and not isinstance(original, type):
+        called = first_by_place(called)
+    problem = obstacle(with_original(called) if wraps else called, ours)
+    if problem:
+        raise SignatureError(
+            f"the target is {original.__qualname__}{theirs} and the implementation "
+            f"{getattr(implementation, '__qualname__', repr(implementation))}{ours}: {problem}. "
+            "Give it the target's parameters" + (" after `original`" if wraps else "")
+        )
+
+
+def _check_flavour(original: Function, implementation: Function, *more: str) -> None:
+    """Raise `TargetKindError` where a call gives something of another kind than before.
+
+    A plain function around another kind may hand on what the original gives.
+    """
+    theirs, ours = flavour(original), flavour(_inner(implementation))
+    if ours not in (theirs, *more):
+        raise TargetKindError(
+            f"it is a {theirs} function, and the implementation is a {ours} function. "
+            "Make them alike"
+        )
+
+
+def _inner(implementation: Any) -> Function:
+    if isinstance(implementation, (staticmethod, classmethod)):
+        return implementation.__func__
+    return implementation  # type: ignore[no-any-return]
 
 
 def flavour(function: Function) -> str:
@@ -126,17 +169,9 @@ def _described(raw: Any) -> str:
     return f"the class {raw.__qualname__}" if isinstance(raw, type) else f"a {type(raw).__name__}"
 
 
-def _signature(function: Function) -> inspect.Signature | None:
-    try:
-        return inspect.signature(function)
-    except (TypeError, ValueError, NameError):  # built-in, or annotated with names not there
-        return None
-
-
 def _plain(implementation: Function) -> Function:
     """Return a new plain function that does what the implementation does."""
-    if isinstance(implementation, (staticmethod, classmethod)):
-        implementation = implementation.__func__
+    implementation = _inner(implementation)
     if not isinstance(implementation, types.FunctionType):
 
         def function(*args: Any, **kwargs: Any) -> Any:

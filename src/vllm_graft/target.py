@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import re
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 _DOTTED = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
@@ -65,6 +66,11 @@ def load(reference: str) -> Any:
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 
 
+def is_class(value: Any) -> bool:
+    """Tell whether any object is a class, without asking it: `isinstance` reads `__class__`."""
+    return issubclass(type(value), type)
+
+
 def find(namespace: Any, qualname: str) -> Any:
     """Follow a qualified name as the raw objects in class and module dictionaries.
 
@@ -80,15 +86,20 @@ def find(namespace: Any, qualname: str) -> Any:
 
 def importable(module: str) -> bool:
     """Tell whether a module exists, without importing its parents."""
+    return spec_of(module) is not None
+
+
+def spec_of(module: str) -> ModuleSpec | None:
+    """Return the spec of a module, without importing its parents; None where there is none."""
     package, *rest = module.split(".")
     try:
         spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):
-        return False
+        return None
     path = package
     for part in rest:
         if spec is None or spec.submodule_search_locations is None:
-            return False
+            return None
         path = f"{path}.{part}"
         spec = importlib.machinery.PathFinder.find_spec(path, spec.submodule_search_locations)
-    return spec is not None
+    return spec

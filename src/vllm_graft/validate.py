@@ -10,7 +10,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from .errors import DeclarationError
-from .patch import ROLES, Location, Operation, Patch, PatchOptions
+from .patch import ROLES, Candidate, Location, Operation, Patch, PatchOptions
 from .target import Target, is_lazy, is_module
 
 _T = TypeVar("_T")
@@ -45,7 +45,8 @@ def build(
     """Make a patch of one call; raise `DeclarationError` for the first mistake in it."""
     try:
         _check_keywords(options)
-        parsed = _target(operation, target)
+        candidates = _candidates(operation, target)
+        parsed = candidates[0].target
         _check_implementation(operation, implementation)
         name = options.get("id", _default_name(operation, parsed, implementation))
         return Patch(
@@ -68,6 +69,8 @@ def build(
                 entry if "/" in entry else f"{set_name}/{entry}"
                 for entry in _strings("after", options.get("after", ()))
             ),
+            together=_together(options.get("together")),
+            candidates=candidates,
         )
     except _Mistake as found:
         problem = f"{operation} of {target!r}: {found.problem}"
@@ -103,14 +106,37 @@ def _suggestion(key: str) -> str:
     return f"{hint}The keywords are {', '.join(_KEYWORDS)}."
 
 
+def _candidates(operation: Operation, text: str) -> tuple[Candidate, ...]:
+    if not isinstance(text, str):
+        raise _no_target()
+    parts = [part.strip() for part in text.split("|")]
+    return tuple(_candidate(operation, part) for part in parts)
+
+
+def _candidate(operation: Operation, text: str) -> Candidate:
+    match = _CANDIDATE.fullmatch(text)
+    if match is None:
+        raise _no_target()
+    versions = _specifier(match[2]) if match[2] else None
+    return Candidate(_target(operation, match[1]), versions)
+
+
+_CANDIDATE = re.compile(r"([^\s<>=!~]+)\s*([<>=!~].*)?")
+
+
+def _no_target() -> _Mistake:
+    return _Mistake(
+        "the target is not of the form 'module:qualname'",
+        "Write for example 'vllm.v1.core.sched.scheduler:Scheduler.schedule', or several of "
+        "them as 'vllm.a:f >=0.27,<0.30 | vllm.b:f'.",
+    )
+
+
 def _target(operation: Operation, text: str) -> Target:
     try:
         target = Target.parse(text)
     except (TypeError, ValueError):
-        raise _Mistake(
-            "the target is not of the form 'module:qualname'",
-            "Write for example 'vllm.v1.core.sched.scheduler:Scheduler.schedule'.",
-        ) from None
+        raise _no_target() from None
     if operation == "run" and target.qualname:
         raise _Mistake(
             "the target of `run` is a module, not a name in it",
@@ -122,6 +148,15 @@ def _target(operation: Operation, text: str) -> Target:
             f"Write '{text}:<name>', or use `run`, which takes the whole module.",
         )
     return target
+
+
+def _together(value: Any) -> str | None:
+    if value is not None and (not isinstance(value, str) or not NAME.fullmatch(value)):
+        raise _Mistake(
+            f"together={value!r} is no name",
+            "Give the patches that belong together one name, as in together='kv-cross-cp'.",
+        )
+    return value
 
 
 def _check_implementation(operation: Operation, implementation: Any) -> None:

@@ -51,14 +51,17 @@ class Vllm:
     folder: Path
 
     def environment(self, trace: Path, extra: dict[str, str]) -> dict[str, str]:
-        """Return the environment of a start: `acme` is installed, caches are the test's own."""
+        """Return the environment of a start: `acme` is installed, the caches are the tests' own.
+
+        All starts share them, as they would on a machine.
+        """
         inherited = {name: value for name, value in os.environ.items() if "VLLM" not in name}
         return {
             **inherited,
-            "PYTHONPATH": str(self.site),
+            "PYTHONPATH": str(self.site / "acme"),
             "VLLM_CPU_KVCACHE_SPACE": "1",
             "VLLM_NO_USAGE_STATS": "1",
-            "VLLM_CACHE_ROOT": str(trace.parent / "cache"),
+            "VLLM_CACHE_ROOT": str(self.folder / "cache"),
             "VLLM_GRAFT_TRACE": str(trace),
             **extra,
         }
@@ -75,6 +78,25 @@ class Vllm:
         )
         answer = json.loads(result.read_text()) if result.exists() else {}
         return Outcome(outcome.code, outcome.log, outcome.trace, answer, outcome.seconds)
+
+    def probe(self, name: str, *questions: str, **env: str) -> Outcome:
+        """Call modules of vLLM without an engine, with the package `effects` installed."""
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        result = folder / "answer.json"
+        script = str(TESTS / "engine" / "probe.py")
+        outcome = self.command(
+            [sys.executable, script, str(result), *questions],
+            folder / "trace",
+            {"PYTHONPATH": self.effects, **env},
+        )
+        answer = json.loads(result.read_text()) if result.exists() else {}
+        return Outcome(outcome.code, outcome.log, outcome.trace, answer, outcome.seconds)
+
+    @property
+    def effects(self) -> str:
+        """The folder to put on PYTHONPATH for the package `effects`, instead of `acme`."""
+        return str(self.site / "effects")
 
     def command(self, command: list[str], trace: Path, env: dict[str, str]) -> Outcome:
         """Run a command to its end."""
@@ -213,12 +235,13 @@ def write_tokenizer(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def vllm(tmp_path_factory: pytest.TempPathFactory) -> Vllm:
-    """vLLM with the package `acme` of tests/plugins installed beside it."""
+    """vLLM with the packages of tests/plugins installed beside it, one of them for each start."""
     folder = tmp_path_factory.mktemp("vllm")
     site = folder / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    options = ["--no-deps", "--no-build-isolation", "--target", str(site)]
-    subprocess.run([*pip, *options, str(TESTS / "plugins" / "acme")], check=True)
+    for package in ("acme", "effects"):
+        options = ["--no-deps", "--no-build-isolation", "--target", str(site / package)]
+        subprocess.run([*pip, *options, str(TESTS / "plugins" / package)], check=True)
     model = write_model(folder / "model")
     write_tokenizer(model)
     return Vllm(model, site, folder)

@@ -6,6 +6,8 @@ import pytest
 
 from .conftest import Outcome, Vllm
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(scope="module")
 def missing_name(vllm: Vllm) -> Outcome:
@@ -60,3 +62,18 @@ def test_an_excluded_patch_does_not_stop_vllm(vllm: Vllm) -> None:
         {"ACME_BROKEN": "module", "VLLM_GRAFT_PATCHES": "-acme/missing-module"},
     )
     assert done.code == 0, done.log
+
+
+def test_half_a_feature_is_taken_back(vllm: Vllm) -> None:
+    """Of two patches that belong together the one in the front end goes when EngineCore's fails."""
+    halves = vllm.ask("halves", {"ACME_BROKEN": "pair"})
+    assert halves.code == 0, halves.log[-6000:]
+    assert halves.answer["stop_reason"] == "acme"
+    assert halves.processes("apply", "acme/front-half") == {"MainProcess"}
+    assert halves.processes("fail", "acme/core-half") == {"EngineCore"}
+    (front,) = [
+        each for each in halves.answer["status"]["patches"] if each["id"] == "acme/front-half"
+    ]
+    assert front["state"] == "failed"
+    assert "'acme/core-half' failed (EngineCore, pid" in front["reason"]
+    assert "'acme/front-half' is not in effect here" in halves.log

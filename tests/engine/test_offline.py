@@ -9,16 +9,22 @@ from .conftest import Outcome, Vllm
 MAIN, CORE, WORKER = "MainProcess", "EngineCore", "VllmWorker-0"
 
 
+def empty_cache(vllm: Vllm) -> dict[str, str]:
+    """Return the environment for a cache that no start of another test module has filled."""
+    return {"VLLM_CACHE_ROOT": str(vllm.folder / "empty")}
+
+
 @pytest.fixture(scope="module")
 def plain(vllm: Vllm) -> Outcome:
     """vLLM with the layer switched off."""
-    return vllm.ask("plain", {"VLLM_GRAFT": "0"})
+    return vllm.ask("plain", {"VLLM_GRAFT": "0", **empty_cache(vllm)})
 
 
 @pytest.fixture(scope="module")
-def patched(vllm: Vllm) -> Outcome:
-    """vLLM with the patches of `acme`, and an empty cache of model information."""
-    return vllm.ask("patched")
+def patched(vllm: Vllm, plain: Outcome) -> Outcome:
+    """vLLM with the patches of `acme`, where the cache of model information is from without."""
+    assert plain.code == 0
+    return vllm.ask("patched", empty_cache(vllm))
 
 
 @pytest.fixture(scope="module")
@@ -71,10 +77,17 @@ def test_no_patch_is_applied_twice_in_a_process(patched: Outcome) -> None:
 
 
 def test_the_inspection_subprocess_is_patched(vllm: Vllm, patched: Outcome) -> None:
-    """What the inspection subprocess finds, and vLLM caches, is the patched answer."""
+    """What the inspection subprocess finds, and vLLM caches, is the patched answer.
+
+    The answer from before the patches, which vLLM has cached for the same source file, is not
+    taken for it, and stays as it is for a start without them.
+    """
     assert patched.code == 0
-    cached = list((vllm.folder / "patched" / "cache" / "modelinfos").glob("*llama*.json"))
-    assert [path for path in cached if '"CLS"' in path.read_text()] == cached != []
+    cached = (vllm.folder / "empty" / "modelinfos").glob("*-LlamaForCausalLM*.json")
+    before, after = sorted(cached, key=lambda path: len(path.name))
+    assert after.name.startswith(f"{before.stem}-")
+    assert '"CLS"' in after.read_text()
+    assert '"CLS"' not in before.read_text()
 
 
 def test_roles_are_learned(patched: Outcome) -> None:
@@ -122,6 +135,7 @@ def test_vllm_knows_the_variables(patched: Outcome) -> None:
     assert "Unknown vLLM environment variable" not in patched.log
 
 
+@pytest.mark.once
 def test_both_workers_of_tensor_parallelism_are_patched(tensor_parallel: Outcome) -> None:
     """With tensor parallelism of two, both workers are patched, and the answer is changed."""
     assert tensor_parallel.code == 0, tensor_parallel.log[-6000:]
@@ -130,6 +144,7 @@ def test_both_workers_of_tensor_parallelism_are_patched(tensor_parallel: Outcome
     assert tensor_parallel.answer["tokens"] == [7, 7, 7, 7]
 
 
+@pytest.mark.once
 def test_forked_processes_keep_what_they_inherit(vllm: Vllm) -> None:
     """Started by fork, EngineCore and worker have the patches, and apply none again."""
     forked = vllm.ask(

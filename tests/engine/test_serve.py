@@ -61,6 +61,7 @@ def test_strict_environment_validation_passes(server: Server) -> None:
     assert server.process.poll() is None
 
 
+@pytest.mark.once
 def test_both_api_servers_are_patched(two_servers: Server) -> None:
     """Each of two API servers has the front end's patch, and every answer is signed."""
     for _ in range(6):
@@ -75,6 +76,7 @@ def test_both_api_servers_are_patched(two_servers: Server) -> None:
     assert {("ApiServer_0", ("api_server",)), ("ApiServer_1", ("api_server",))} <= applied
 
 
+@pytest.mark.once
 def test_each_api_server_logs_one_summary(two_servers: Server) -> None:
     """Each API server says once how it stands."""
     two_servers.complete()

@@ -4,6 +4,8 @@ import pytest
 
 from .conftest import Outcome, Vllm
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(scope="module")
 def old(vllm: Vllm) -> Outcome:

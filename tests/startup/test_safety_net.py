@@ -8,13 +8,13 @@ from .fake_vllm import FakeVllm
 from .interpreters import Interpreter
 
 LATE = """
-import vllm.user
+import vllm.user  # takes vllm.first:limit under a name of its own
 from vllm.plugins import load_general_plugins
 for _ in range(2):
     load_general_plugins()
 import vllm.late
 from vllm_graft import status
-print(status().activated_by, vllm.NAME, vllm.first.limit(), vllm.late.late())
+print(status().activated_by, vllm.NAME, vllm.user.ask(), vllm.late.late())
 """
 WARNING = "vllm-graft: activated late"
 

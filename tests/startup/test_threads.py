@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -152,26 +153,130 @@ def test_import_beside_what_we_import(installed: Interpreter, vllm: FakeVllm) ->
         assert installed.ask(code, path=vllm.path) == 2
 
 
+BESIDE = """
+    import faulthandler, sys, threading
+    faulthandler.dump_traceback_later({seconds}, exit=True)
+    {register}
+    sys.started = threading.Event()
+
+    def late():
+        sys.started.wait()
+        import vllm.late
+
+    thread = threading.Thread(target=late)
+    thread.start()
+    import vllm.user
+    thread.join()
+    answer = vllm.user.ask(), vllm.late.late()
+    """
+
+
+def import_beside(vllm: FakeVllm) -> None:
+    """Let vLLM wait in the middle of its import, and go on importing."""
+    with (vllm.folder / "vllm" / "__init__.py").open("a") as file:
+        file.write("import sys, time\nsys.started.set()\ntime.sleep(0.5)\nfrom . import user\n")
+
+
 def test_import_beside_half_imported_vllm(installed: Interpreter, vllm: FakeVllm) -> None:
     """A thread that imports a patched module while another is within vLLM does not hang."""
-    with (vllm.folder / "vllm" / "__init__.py").open("a") as file:
-        file.write("import sys, time\nsys.started.set()\ntime.sleep(0.3)\nfrom . import user\n")
-    answer = installed.ask(
-        """
-        import faulthandler, importlib.util, sys, threading
-        faulthandler.dump_traceback_later(5, exit=True)
-        sys.started = threading.Event()
+    import_beside(vllm)
+    code = BESIDE.format(seconds=5, register="")
+    assert installed.ask(code, path=vllm.path) == [2, "late patched"]
 
-        def late():
-            sys.started.wait()
-            import vllm.late
 
-        thread = threading.Thread(target=late)
+def test_hooks_of_wrapt_alone_hang(bare: Interpreter, vllm: FakeVllm) -> None:
+    """Why a finder of ours stands before wrapt's: with wrapt's alone, that same import hangs."""
+    # wrapt's finder waits for the package under importlib's lock, and the package for that lock.
+    import_beside(vllm)
+    register = "import wrapt; wrapt.register_post_import_hook(lambda module: None, 'vllm.late')"
+    code = BESIDE.format(seconds=3, register=register)
+    done = bare.execute(code, path=vllm.path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Timeout (0:00:03)!")
+    assert "importer.py" in done.stderr  # of wrapt
+
+
+INTERPRETERS, ROUNDS, MODULES, CIRCLE = 4, 50, 200, 5
+
+MANY = """
+    import collections, faulthandler, importlib, random, sys, threading
+    faulthandler.dump_traceback_later(50, exit=True)
+    sys.setswitchinterval(1e-5)
+    import vllm, many
+    from vllm_graft.journal import JOURNAL
+    names = [f"many.m{{number}}" for number in range({modules})]
+    applied = collections.Counter()
+    executed = sys.executed = dict.fromkeys(names, 0)  # by the modules themselves, at their end
+    barrier = threading.Barrier({threads})
+    errors = []
+
+    class Sink:
+        def write(self, line):
+            if line["event"] == "apply":
+                applied[line["module"]] += 1
+
+    def load(name):
+        while True:
+            try:
+                return importlib.import_module(name)
+            except RuntimeError as error:  # importlib's own; see the test
+                if "deadlock detected" not in str(error):
+                    raise
+
+    def work(seed):
+        order = random.Random(seed)
+        for _ in range({rounds}):
+            if barrier.wait() == 0:
+                for name in names:
+                    sys.modules.pop(name, None)
+            barrier.wait()
+            for name in order.sample(names, len(names)):
+                try:
+                    found = load(name).f(1)
+                except BaseException as error:
+                    found = repr(error)
+                if found != ["patched", 1]:
+                    errors.append([name, found])
+
+    JOURNAL.trace_to(Sink())
+    threads = [threading.Thread(target=work, args=({seed} + n,)) for n in range({threads})]
+    for thread in threads:
         thread.start()
-        import vllm.user
+    for thread in threads:
         thread.join()
-        answer = [vllm.user.ask(), vllm.late.late()]
-        """,
-        path=vllm.path,
+    JOURNAL.trace_to(None)
+    answer = errors[:10], executed, applied
+    """
+
+
+def test_many_threads(installed: Interpreter, vllm: FakeVllm) -> None:
+    """16 threads that import 200 patched modules, in circles, 200 times: patched once each time."""
+    vllm.write("many/__init__.py", "")
+    for number in range(MODULES):
+        circle = number - number % CIRCLE
+        other = circle + (number + 1) % CIRCLE
+        # `from many import ...` asks a half-executed module for names, and may fail without us.
+        vllm.write(
+            f"many/m{number}.py",
+            f"import sys, many.m{other}\ndef f(a):\n    return a\nsys.executed[__name__] += 1\n",
+        )
+    vllm.declare(
+        f"""
+        def around(original, a):
+            return ["patched", original(a)]
+        for number in range({MODULES}):
+            patches.wrap(f"many.m{{number}}:f", around, id=f"m{{number}}", **ABOUT)
+        """
     )
-    assert answer == [2, "late patched"]
+    programs = [
+        MANY.format(modules=MODULES, threads=16, rounds=ROUNDS, seed=16 * number)
+        for number in range(INTERPRETERS)
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(lambda code: installed.ask(code, path=vllm.path), programs))
+    for errors, executed, applied in answers:
+        assert errors == []
+        assert applied == executed
+        # In circles among threads importlib raises _DeadlockError now and then, with no hook at
+        # all: a thread finds a module missing, and its lock held by one that waits for it by then.
+        assert min(executed.values()) >= ROUNDS

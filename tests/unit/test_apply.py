@@ -16,12 +16,14 @@ from vllm_graft import (
     GraftError,
     ImplementationError,
     Patch,
+    SignatureError,
     TargetKindError,
     TargetNotFoundError,
     Value,
     VerificationError,
 )
 from vllm_graft.apply import apply
+from vllm_graft.landing import LANDINGS
 
 Declare = Callable[..., Patch]
 Make = Callable[..., ModuleType]
@@ -32,6 +34,9 @@ import enum
 
 LIMIT = 16
 NAME = "old"
+TABLE = {"a": [1]}
+ORDER = [1, 2]
+KNOWN = {1}
 
 def resolve(a):
     return a
@@ -56,6 +61,13 @@ class Scheduler(Base):
 
 class Colour(enum.Enum):
     RED = 1
+
+class Sealing(type):
+    def __setattr__(cls, name, value):
+        raise AttributeError("sealed")
+
+class Sealed(metaclass=Sealing):
+    pass
 '''
 
 IMPLEMENTATIONS = """
@@ -63,8 +75,8 @@ import subject
 
 VALUE = {"a": 1}
 
-def around(original, *args):
-    return ("around", original(*args))
+def around(original, *args, **kwargs):
+    return ("around", original(*args, **kwargs))
 
 def mark(module):
     module.MARK = "run"
@@ -77,7 +89,7 @@ def more(Original):
 
 class Holder:
     @staticmethod
-    def nested(*args):
+    def nested(*args, **kwargs):
         return "nested"
 """
 
@@ -90,9 +102,9 @@ def subject(make: Make) -> ModuleType:
     return module
 
 
-def around(original: Callable[..., Any], *args: Any) -> Any:
+def around(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Say that the original was called."""
-    return ("around", original(*args))
+    return ("around", original(*args, **kwargs))
 
 
 def more(cls: type) -> type:
@@ -170,6 +182,65 @@ def test_operations(
     assert eval(expression, vars(subject)) == value
 
 
+@pytest.mark.parametrize(("operation", "name", "implementation", "expression", "value"), EFFECTS)
+def test_a_landing_can_be_reverted(
+    subject: ModuleType,
+    declare: Declare,
+    monkeypatch: pytest.MonkeyPatch,
+    operation: str,
+    name: str,
+    implementation: Any,
+    expression: str,
+    value: Any,
+) -> None:
+    """Everything is what it was, once and for all; inherited names are inherited again."""
+    monkeypatch.setattr(LANDINGS, "remember_runs", True)
+    before = inside(subject)
+    landing = apply(declare(operation, f"subject{name}", implementation), subject)
+    assert landing.stands(subject) == (operation != "run")
+
+    landing.revert()
+    landing.revert()
+
+    after = inside(subject)
+    if operation == "subclass":
+        for space, names in after.items():  # one is left behind, see vllm_graft.replaced_class
+            if "__new__" not in before[space]:
+                names.pop("__new__", None)
+    assert after == before
+    assert not landing.stands(subject)
+
+
+def test_reverting_goes_back_step_by_step(subject: ModuleType, declare: Declare) -> None:
+    """Of two patches on one target the last comes off first, and the other is left."""
+    first = apply(declare("wrap", "subject:resolve", around), subject)
+    second = apply(declare("wrap", "subject:resolve", around), subject)
+    assert subject.resolve(1) == ("around", ("around", 1))
+
+    second.revert()
+    assert subject.resolve(1) == ("around", 1)
+    assert first.stands(subject)
+    first.revert()
+    assert subject.resolve(1) == 1
+
+
+def test_a_run_is_reverted_as_far_as_a_module_remembers(
+    subject: ModuleType, declare: Declare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names, classes and containers of the module are what they were; the containers the same."""
+    monkeypatch.setattr(LANDINGS, "remember_runs", True)
+    before, table = inside(subject), subject.TABLE
+    changes = UPSETTING.partition("raise")[0]
+    landing = apply(declare("run", "subject", lambda module: exec(changes)), subject)
+    assert subject.LIMIT == 0
+    assert subject.TABLE == {"b": [1]}
+
+    landing.revert()
+
+    assert inside(subject) == before
+    assert subject.TABLE is table
+
+
 def test_run_imports_a_module_that_patches_by_itself(
     subject: ModuleType, write: Write, declare: Declare
 ) -> None:
@@ -238,6 +309,47 @@ def raising(*_args: Any) -> Any:
     raise RuntimeError("boom")
 
 
+def with_size(self: Any, size: int) -> None:
+    """Need an argument."""
+
+
+def needing(cls: type) -> type:
+    """Return a subclass that cannot be made as the original can."""
+    return type("Needing", (cls,), {"__init__": with_size})
+
+
+class RefusesItsName:
+    """A descriptor that fails when a class is told of it."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Fail."""
+        raise RuntimeError("I refuse")
+
+
+refuses_its_name = RefusesItsName()
+
+
+UPSETTING = """
+import subject
+subject.LIMIT = 0
+subject.FRESH = 1
+del subject.NAME
+subject.Scheduler.limit = 5
+subject.Scheduler.fresh = 6
+subject.Scheduler.schedule = lambda self, a: "upset"
+del subject.Scheduler.Config
+subject.TABLE["b"] = subject.TABLE.pop("a")
+subject.ORDER[:] = [3]
+subject.KNOWN.add(2)
+raise RuntimeError("boom")
+"""
+
+
+def upsetting(module: ModuleType) -> None:
+    """Change a module in every way, and fail."""
+    exec(UPSETTING)
+
+
 FAILURES = [
     # operation, target, implementation, error, what the message says
     ("wrap", ":resolv", around, TargetNotFoundError, "subject has no 'resolv'. Did you mean 'reso"),
@@ -266,13 +378,25 @@ FAILURES = [
     ("wrap", ":resolve", "sys:maxsize", ImplementationError, "not a function or class"),
     ("set", ":LIMIT", "host:port", ImplementationError, r"give Value\(…\) if the string itself"),
     ("wrap", ":LIMIT.bit_length", around, TargetKindError, "Patch 'builtins:int.bit_length'"),
+    ("wrap", ":resolve", lambda original, b: b, SignatureError, "missing a required argument: 'b'"),
+    ("replace", ":resolve", lambda: 1, SignatureError, r"resolve\(a\) and .* test_apply|<lambda>"),
+    ("replace", ":Scheduler.schedule", lambda self: 1, SignatureError, "argument 'a'"),
+    ("replace", ":Scheduler", type("A", (), {"__init__": with_size}), SignatureError, "fails"),
+    ("subclass", ":Scheduler", needing, SignatureError, "'size'"),
+    ("add", ":Scheduler.fresh", refuses_its_name, TargetKindError, "I refuse"),
+    ("set", ":Scheduler.limit", refuses_its_name, TargetKindError, "I refuse"),
+    ("add", ":Sealed.fresh", 1, TargetKindError, "let its attribute 'fresh' be set .sealed"),
+    ("run", "", upsetting, ImplementationError, "RuntimeError: boom"),
+    ("run", "", "upsetting", ImplementationError, "RuntimeError: boom"),
 ]
 
 
-def inside(module: ModuleType) -> dict[str, dict[str, Any]]:
-    """Return the contents of a module and of its classes."""
-    spaces = [module, module.Base, module.Scheduler, module.Scheduler.Config, module.Colour]
-    return {str(space): dict(vars(space)) for space in spaces}
+def inside(module: ModuleType) -> dict[str, Any]:
+    """Return the contents of a module, of its classes and of its containers."""
+    spaces: list[Any] = [module, module.Base, module.Scheduler, module.Scheduler.Config]
+    spaces += [module.Colour, module.Sealed]
+    contents = {name: repr(vars(module)[name]) for name in ("TABLE", "ORDER", "KNOWN")}
+    return {**{str(space): dict(vars(space)) for space in spaces}, "contents": contents}
 
 
 @pytest.mark.parametrize(("operation", "name", "implementation", "error", "message"), FAILURES)
@@ -288,6 +412,7 @@ def test_a_patch_that_fails_leaves_everything_as_it_was(
 ) -> None:
     """The error says what is wrong and what to do; module and classes are what they were."""
     write("failing.py", "1 / 0\n")
+    write("upsetting.py", UPSETTING)
     before = inside(subject)
 
     with pytest.raises(error, match=message):

@@ -10,6 +10,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from vllm_graft import ConflictError, DeclarationError, Environment, Patch, PatchSet, Value
+from vllm_graft.patch import Candidate
 from vllm_graft.target import Target
 
 REASONS: dict[str, Any] = {
@@ -89,6 +90,7 @@ def test_every_keyword(patches: PatchSet) -> None:
         requires=("torch>=2.11,<2.12", "flash-attn; sys_platform == 'linux'"),
         order=-3,
         after=("other", "elsewhere/thing"),
+        together="kv",
     )
     (patch,) = patches.patches
     assert patch == Patch(
@@ -111,7 +113,10 @@ def test_every_keyword(patches: PatchSet) -> None:
         ),
         order=-3,
         after=("acme/other", "elsewhere/thing"),
+        together="kv",
+        candidates=(Candidate(Target("vllm.v1.core", "f")),),
     )
+    assert patch.group == "acme/kv"
     assert patch.location.file == __file__
     assert "patches.wrap(" in here[patch.location.line - 1]
 
@@ -124,6 +129,7 @@ def test_what_is_left_out_has_the_safe_value(patches: PatchSet) -> None:
     assert patch.required is True
     assert (patch.process, patch.when, patch.requires) == (None, None, ())
     assert (patch.order, patch.after) == (0, ())
+    assert (patch.together, patch.group) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -143,6 +149,34 @@ def test_one_or_several(
     patches.wrap("m:f", my_implementation, **REASONS, **given)
 
     assert getattr(patches.patches[0], expected[0]) == expected[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("m:f", [("m:f", None)]),
+        ("m:f >=0.27,<0.30", [("m:f", ">=0.27,<0.30")]),
+        ("m:f>=0.27", [("m:f", ">=0.27")]),
+        ("m:f | n:C.f", [("m:f", None), ("n:C.f", None)]),
+        (
+            "m:f <0.30 | n:f >=0.30, <0.32|o.p:f",
+            [("m:f", "<0.30"), ("n:f", ">=0.30,<0.32"), ("o.p:f", None)],
+        ),
+    ],
+)
+def test_a_target_may_have_several_places(
+    patches: PatchSet, text: str, expected: list[tuple[str, str | None]]
+) -> None:
+    """Each place has the versions that it is for, or none; the first stands for all."""
+    patches.wrap(text, my_implementation, **REASONS)
+    (patch,) = patches.patches
+
+    assert [
+        (str(each.target), each.vllm if each.vllm is None else str(each.vllm))
+        for each in patch.candidates
+    ] == [(target, versions and str(SpecifierSet(versions))) for target, versions in expected]
+    assert patch.target == patch.candidates[0].target
+    assert patch.declared_target == " | ".join(map(str, patch.candidates))
 
 
 @pytest.mark.parametrize(
@@ -256,6 +290,13 @@ MISTAKES = [
     ("wrap", "m:f()", None, REASONS, ["not of the form 'module:qualname'"]),
     ("wrap", "m:a:b", None, REASONS, ["not of the form 'module:qualname'"]),
     ("wrap", Heavy, None, REASONS, ["not of the form 'module:qualname'"]),
+    ("wrap", "m:f |", None, REASONS, ["not of the form", "'vllm.a:f >=0.27,<0.30 | vllm.b:f'"]),
+    ("wrap", "m:f | m.g", None, REASONS, ["the target has no qualified name", "'m.g:<name>'"]),
+    ("wrap", "m:f >=x", None, REASONS, ["'>=x' is not a version specifier"]),
+    ("wrap", "m:f 0.27", None, REASONS, ["not of the form 'module:qualname'"]),
+    ("run", "m | n:f", None, REASONS, ["the target of `run` is a module", "Write 'n'"]),
+    ("wrap", "m:f", None, {**REASONS, "together": "K V"}, ["together='K V' is no name"]),
+    ("wrap", "m:f", None, {**REASONS, "together": 5}, ["together=5", "together='kv-cross-cp'"]),
     ("run", "m:f", None, REASONS, ["the target of `run` is a module", "Write 'm'"]),
     ("wrap", "m:f", 5, REASONS, ["the implementation is 5", "'module:qualname'."]),
     ("wrap", "m:f", "acme.impl", REASONS, ["the implementation is 'acme.impl'"]),
@@ -362,11 +403,11 @@ def test_two_patches_that_discard_one_target_need_disjoint_ranges(
 
 
 def test_the_same_name_in_another_place_is_no_conflict(patches: PatchSet) -> None:
-    """Targets are the same only with the same module and qualified name."""
-    for index, target in enumerate(("m:f", "n:f", "m:C.f")):
+    """Targets are the same only with the same module and qualified name, and without a choice."""
+    for index, target in enumerate(("m:f", "n:f", "m:C.f", "m:f | n:f", "m:f | o:f")):
         patches.replace(target, my_implementation, id=f"p{index}", **REASONS)
 
-    assert len(patches.patches) == 3
+    assert len(patches.patches) == 5
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

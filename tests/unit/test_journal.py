@@ -206,6 +206,7 @@ def test_one_line_says_how_a_process_stands(
 
     assert caplog.messages == [
         "vllm-graft: MainProcess (main): 1 applied, 1 skipped, 0 failed, 2 waiting for an import"
+        " (required: acme/two, acme/three)"
     ]
 
 

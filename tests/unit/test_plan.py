@@ -11,6 +11,7 @@ from vllm_graft.catalog import Catalog
 from vllm_graft.errors import ConflictError, DeclarationError, UnknownVersionError
 from vllm_graft.plan import Plan, is_required, make_plan
 from vllm_graft.settings import Selection, Settings
+from vllm_graft.target import Target
 from vllm_graft.version import VllmVersion
 
 INSTALLED = {"torch": "2.11.0+cpu", "triton": "3.6.0rc1", "odd": "not-a-version"}
@@ -44,10 +45,17 @@ def plan(
     strict: bool = False,
     environ: dict[str, str] | None = None,
     system: str = "Linux",
+    there: str = "",
 ) -> Plan:
     """Return the plan in an environment in which nothing depends on this machine."""
     environment = Environment(
-        VllmVersion(version, "a test"), environ or {}, system, "x86_64", (3, 11), INSTALLED.get
+        VllmVersion(version, "a test"),
+        environ or {},
+        system,
+        "x86_64",
+        (3, 11),
+        INSTALLED.get,
+        lambda target: str(target) in there.split(),
     )
     return make_plan(catalog, environment, Settings(True, Selection.parse(patches), strict))
 
@@ -177,7 +185,15 @@ def test_an_unknown_version_stops_only_where_a_required_patch_takes_part(
 
 @pytest.mark.parametrize(
     ("version", "warned"),
-    [("0.27.1", 0), ("0.32.0+cpu", 0), ("0.33.0rc1", 1), ("0.9.1", 1), ("99.0", 1), ("dev", 1)],
+    [
+        ("0.27.1", 0),
+        ("0.32.0+cpu", 0),
+        ("0.33.0rc1", 0),
+        ("0.34.0rc1", 1),
+        ("0.9.1", 1),
+        ("99.0", 1),
+        ("dev", 1),
+    ],
 )
 @pytest.mark.parametrize("strict", [False, True])
 def test_built_in_patches_never_stop_vllm(version: str, warned: int, strict: bool) -> None:
@@ -380,3 +396,187 @@ def test_a_condition_may_not_import_torch() -> None:
     (problem,) = plan(catalog(("acme/x", "m:a", {"when": heavy})), "0.32.0").problems
 
     assert "this imports 'torch'" in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("target", "there", "version", "chosen"),
+    [
+        ("a:f | b:f", "a:f", "0.32.0", "a:f"),
+        ("a:f | b:f", "b:f", "0.32.0", "b:f"),
+        ("a:f | b:f", "a:f b:f", "0.32.0", "a:f"),
+        ("a:f | b:f | c:C.f", "c:C.f b:g", "0.32.0", "c:C.f"),
+        ("a:f >=0.27,<0.30 | b:f", "a:f b:f", "0.29.0", "a:f"),
+        ("a:f >=0.27,<0.30 | b:f", "a:f b:f", "0.30.0", "b:f"),
+        ("a:f <0.30 | b:f >=0.30", "a:f b:f", "0.30.0+cpu", "b:f"),
+        ("a:f >=0.30 | b:f", "a:f b:f", "0.30.0rc1", "b:f"),
+        # where one is left there is no choice, and a missing one fails as any target
+        ("a:f <0.30 | b:f", "a:f", "0.31.0", "b:f"),
+        ("a:f <0.30 | b:f <0.32 | c:f", "a:f c:f", "0.31.0", "c:f"),
+        # where none exists, the first in range stands for them
+        ("a:f | b:f", "", "0.32.0", "a:f"),
+        ("a:f <0.30 | b:f | c:f", "a:f", "0.32.0", "b:f"),
+        # a single target is not looked for
+        ("a:f", "", "0.32.0", "a:f"),
+    ],
+)
+def test_the_first_target_in_range_that_exists_is_chosen(
+    target: str, there: str, version: str, chosen: str
+) -> None:
+    """Targets whose own versions do not hold are left out, and nothing but `exists` is asked."""
+    found = plan(catalog(("acme/x", target, {})), version, there=there)
+    (patch,) = found.armed
+
+    assert str(patch.target) == chosen
+    assert found.problems == ()
+    assert patch.id == "acme/x"
+
+
+@pytest.mark.parametrize("operation", ["wrap", "run"])
+def test_a_run_has_modules_to_choose_from(operation: str) -> None:
+    """`run` chooses among modules as the others among names."""
+    target = "a | b" if operation == "run" else "a:f | b:f"
+    (patch,) = plan(catalog(("acme/x", target, {"operation": operation})), there="b b:f").armed
+
+    assert patch.target.module == "b"
+
+
+def test_no_target_in_range_is_a_skip_for_the_version() -> None:
+    """The reason names all targets with their versions."""
+    found = plan(catalog(("acme/x", "a:f <0.28 | b:f >=0.28,<0.30", {})), there="a:f b:f")
+    (decision,) = found.decisions
+
+    assert (decision.armed, decision.cause) == (False, "version")
+    assert decision.reason == (
+        "vLLM 0.32.0 (from a test) is outside the versions of each target: "
+        "a:f <0.28 | b:f <0.30,>=0.28"
+    )
+
+
+@pytest.mark.parametrize(
+    ("there", "declared"), [("b:f", "b:f"), ("", "a:f | b:f"), ("c:f", "a:f | b:f")]
+)
+def test_where_no_target_exists_all_are_kept(there: str, declared: str) -> None:
+    """What is armed on nothing fails by the names of all that could have been."""
+    (patch,) = plan(catalog(("acme/x", "c:f <0.30 | a:f | b:f", {})), there=there).armed
+
+    assert patch.declared_target == declared
+
+
+def test_existence_is_asked_only_where_it_decides() -> None:
+    """A patch that is skipped anyway, or has no choice left, reads no sources."""
+    patches = catalog(
+        ("acme/skipped", "a:f | b:f", {"requires": "flash-attn"}),
+        ("acme/excluded", "a:f | b:f", {}),
+        ("acme/one", "a:f <0.30 | b:f", {}),
+        ("acme/single", "a:f", {}),
+    )
+
+    def exists(target: Target) -> bool:
+        raise AssertionError(f"asked for {target}")
+
+    environment = Environment(
+        VllmVersion("0.32.0", "a test"), installed=INSTALLED.get, exists=exists
+    )
+    settings = Settings(True, Selection.parse("-acme/excluded"), False)
+
+    assert len(make_plan(patches, environment, settings).armed) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "there", "conflicts"),
+    [
+        ("a:f | b:f", "a:f | c:f", "a:f b:f c:f", 1),
+        ("a:f | b:f", "a:f | c:f", "b:f c:f", 0),
+        ("a:f | b:f", "c:f | b:f", "b:f", 1),
+        ("a:f | b:f", "b:f", "a:f b:f", 0),
+        ("a:f | b:f", "b:f", "b:f", 1),
+        ("a:f <0.30 | b:f", "a:f", "a:f b:f", 0),
+    ],
+)
+@pytest.mark.parametrize("other", ["acme", "other"])
+def test_conflicts_are_judged_on_the_chosen_targets(
+    first: str, second: str, there: str, conflicts: int, other: str
+) -> None:
+    """Two that replace conflict where they meet in this vLLM, in one set as in two."""
+    found = plan(catalog(("acme/x", first, REPLACE), (f"{other}/y", second, REPLACE)), there=there)
+
+    assert [type(problem) for problem in found.problems] == [ConflictError] * conflicts
+
+
+def test_after_is_judged_on_the_chosen_targets() -> None:
+    """`after` holds within the module that was chosen."""
+    patches = catalog(("acme/x", "a:f | b:f", {"after": "y"}), ("acme/y", "b:f", {}))
+
+    assert [patch.id for patch in plan(patches, there="b:f").armed] == ["acme/y", "acme/x"]
+    assert "their modules differ (a, b)" in str(plan(patches, there="a:f b:f").problems[0])
+
+
+TOGETHER = {"together": "kv"}
+NEVER: dict[str, dict[str, Any]] = {
+    "version": {"vllm": "<0.30"},
+    "requires": {"requires": "flash-attn"},
+    "when": {"when": lambda env: False},
+    "broken": {"when": lambda env: env.environ["ACME"]},
+    "selection": {},
+    "candidates": {},
+}
+
+
+@pytest.mark.parametrize("cause", NEVER)
+@pytest.mark.parametrize("first", [True, False], ids=["skipped first", "skipped last"])
+def test_what_belongs_together_is_skipped_together(cause: str, first: bool) -> None:
+    """Whatever one of a group is skipped for, the others are, with a reason that names it."""
+    target = "a:f <0.30 | b:f <0.31" if cause == "candidates" else "m:f"
+    declarations: list[Declaration] = [
+        ("acme/culprit", target, {**TOGETHER, **NEVER[cause]}),
+        ("acme/one", "m:g", TOGETHER),
+        ("acme/two", "n:f", TOGETHER),
+        ("acme/alone", "m:h", {}),
+    ]
+    patches = catalog(*(declarations if first else reversed(declarations)))
+    found = plan(patches, patches="-acme/culprit" if cause == "selection" else "")
+    decisions = {decision.patch.id: decision for decision in found.decisions}
+
+    assert [patch.id for patch in found.armed] == ["acme/alone"]
+    expected = {"broken": "when", "candidates": "version"}.get(cause, cause)
+    assert decisions["acme/culprit"].cause == expected
+    for member in ("acme/one", "acme/two"):
+        assert decisions[member].cause == "together"
+        assert decisions[member].reason == (
+            f"together with 'acme/culprit': {decisions['acme/culprit'].reason}"
+        )
+
+
+@pytest.mark.parametrize(
+    "declarations",
+    [
+        [("acme/x", "m:f", {**TOGETHER, "vllm": "<0.30"}), ("other/y", "m:g", TOGETHER)],
+        [("acme/x", "m:f", {**TOGETHER, "vllm": "<0.30"}), ("other/y", "m:g", {"together": "b"})],
+        [("acme/x", "m:f", {"vllm": "<0.30"}), ("other/y", "m:g", {})],
+    ],
+    ids=["another set", "another group", "no group"],
+)
+def test_groups_are_of_one_set(declarations: list[Declaration]) -> None:
+    """A group of the same name in another set is another group."""
+    assert [patch.id for patch in plan(catalog(*declarations)).armed] == ["other/y"]
+
+
+def test_a_group_that_is_whole_is_armed() -> None:
+    """Nothing is skipped where every member takes part."""
+    patches = catalog(("acme/x", "m:f", TOGETHER), ("acme/y", "n:f", TOGETHER))
+
+    assert len(plan(patches).armed) == 2
+
+
+def test_a_group_that_is_skipped_claims_nothing() -> None:
+    """What is skipped for another member conflicts with nobody."""
+    found = plan(
+        catalog(
+            ("acme/x", "m:f", {**REPLACE, **TOGETHER}),
+            ("acme/y", "m:g", {**TOGETHER, "vllm": "<0.30"}),
+            ("other/z", "m:f", REPLACE),
+        )
+    )
+
+    assert found.problems == ()
+    assert [patch.id for patch in found.armed] == ["other/z"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from vllm_graft import Patch, TargetKindError
+from vllm_graft import Patch, SignatureError, TargetKindError
 from vllm_graft.apply import apply
 from vllm_graft.target import find
 
@@ -108,21 +108,23 @@ def around(original: Callable[..., int], *args: Any, **kwargs: Any) -> int:
     return original(*args, **kwargs) + 100
 
 
-async def around_coroutine(original: Callable[..., Any], *args: Any) -> int:
+async def around_coroutine(original: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     """Add 100."""
-    return int(await original(*args)) + 100
+    return int(await original(*args, **kwargs)) + 100
 
 
-def around_generator(original: Callable[..., Any], *args: Any) -> Iterator[int]:
-    """Add 100."""
-    yield 100
-    yield from original(*args)
-
-
-async def around_stream(original: Callable[..., Any], *args: Any) -> AsyncIterator[int]:
+def around_generator(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Iterator[int]:
     """Add 100."""
     yield 100
-    async for item in original(*args):
+    yield from original(*args, **kwargs)
+
+
+async def around_stream(
+    original: Callable[..., Any], *args: Any, **kwargs: Any
+) -> AsyncIterator[int]:
+    """Add 100."""
+    yield 100
+    async for item in original(*args, **kwargs):
         yield item
 
 
@@ -131,17 +133,17 @@ def instead(*_args: Any, **_kwargs: Any) -> int:
     return -1
 
 
-async def instead_coroutine(*_args: Any) -> int:
+async def instead_coroutine(*_args: Any, **_kwargs: Any) -> int:
     """Answer -1."""
     return -1
 
 
-def instead_generator(*_args: Any) -> Iterator[int]:
+def instead_generator(*_args: Any, **_kwargs: Any) -> Iterator[int]:
     """Answer -1."""
     yield -1
 
 
-async def instead_stream(*_args: Any) -> AsyncIterator[int]:
+async def instead_stream(*_args: Any, **_kwargs: Any) -> AsyncIterator[int]:
     """Answer -1."""
     yield -1
 
@@ -482,6 +484,19 @@ def test_what_a_wrapped_generator_does_not_catch_reaches_the_caller(
     [
         ("replace", "coroutine", instead, "coroutine function, and the implementation is a plain"),
         ("replace", "function", instead_stream, "the implementation is a async generator"),
+        ("replace", "function", instead_coroutine, "a plain function, .* is a coroutine"),
+        ("replace", "generator", instead, "a generator function, .* is a plain"),
+        ("wrap", "function", around_coroutine, "a plain function, and the implementation is a cor"),
+        ("wrap", "function", around_generator, "a plain function, .* is a generator"),
+        ("wrap", "function", around_stream, "a plain function, .* is a async generator"),
+        ("wrap", "coroutine", around_generator, "a coroutine function, .* is a generator"),
+        ("wrap", "coroutine", around_stream, "a coroutine function, .* is a async generator"),
+        ("wrap", "generator", around_coroutine, "a generator function, .* is a coroutine"),
+        ("wrap", "stream", around_coroutine, "a async generator function, .* is a coroutine"),
+        ("wrap", "Child.later", around_generator, "a coroutine function, .* is a generator"),
+        ("wrap", "cached", around_coroutine, "a plain function, .* is a coroutine"),
+        ("wrap", "Child.size", around_coroutine, "a plain function, .* is a coroutine"),
+        ("wrap", "Child.static", around_generator, "a plain function, .* is a generator"),
         ("wrap", "Child", around, "the class Child"),
         ("wrap", "asyncio", around, "a module"),
         ("wrap", "NUMBER", around, "a int"),
@@ -504,6 +519,56 @@ def test_an_operation_that_does_not_fit_the_target_is_refused(
         apply(declare(operation, f"subject:{qualname}", implementation), module)
 
     assert vars(module) == before
+
+
+@pytest.mark.parametrize("kind", ["coroutine", "generator", "stream", "Child.later"])
+def test_a_plain_function_may_hand_on_what_any_kind_of_function_gives(
+    subject: ModuleType, land: Land, kind: str
+) -> None:
+    """Around a coroutine or generator it returns what the original returned."""
+    _, expression, expected = KINDS[kind]
+
+    land("wrap", kind, lambda original, *args, **kwargs: original(*args, **kwargs))
+
+    assert eval(expression, vars(subject)) == expected
+
+
+SIGNATURES = [
+    # target, what takes its calls, what does not, how the message shows the target
+    ("function", "a, b=2, *rest, c=3, **more", "a, b, c=3", r"function\(a: int, b: int = 2, \*re"),
+    ("coroutine", "a", "b", r"coroutine\(a: int\)"),
+    ("cached", "a", "a, b", r"cached\(a: int\)"),
+    ("Base.inherited", "self, a", "self", r"Base.inherited\(self, a: int\)"),
+    ("Child.method", "me, a=1", "self, a", r"Child.method\(self, a: int = 1\)"),
+    ("Child.method", "*args, **kwargs", "self, *args", r"Child.method\(self, a: int = 1\)"),
+    ("Child.static", "a", "self, a", r"Child.static\(a: int\)"),
+    ("Child.of_class", "cls, a", "a", r"Child.of_class\(cls, a: int\)"),
+    ("Child.size", "self", "self, a", r"Child.size\(self\)"),
+    ("Child.once", "self", "", r"Child.once\(self\)"),
+]
+
+
+@pytest.mark.parametrize("operation", ["wrap", "replace"])
+@pytest.mark.parametrize(("kind", "fits", "refused", "shown"), SIGNATURES)
+def test_an_implementation_must_take_the_calls_of_its_target(
+    subject: ModuleType, land: Land, operation: str, kind: str, fits: str, refused: str, shown: str
+) -> None:
+    """Else the error shows both signatures, a call that would fail, and what to do."""
+    before = find(subject, kind)
+    keyword = "async def" if kind == "coroutine" else "def"
+    space: dict[str, Any] = {}
+    first = "original, " if operation == "wrap" else ""
+    for name, parameters in (("fits", fits), ("refused", refused)):
+        exec(f"{keyword} {name}({first}{parameters}): return 7", space)
+
+    with pytest.raises(SignatureError, match=shown) as caught:
+        land(operation, kind, space["refused"])
+    for words in ("the implementation refused(", "it fails: ", "Give it the target's parameters"):
+        assert words in str(caught.value)
+    assert ("after `original`" in str(caught.value)) == (operation == "wrap")
+    assert find(subject, kind) is before
+    land(operation, kind, space["fits"])
+    assert find(subject, kind) is not before
 
 
 @pytest.mark.parametrize(

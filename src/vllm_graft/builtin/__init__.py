@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 BUILTIN = ("vllm-graft", "vllm-cpu")
 
-KNOWN = SpecifierSet(">=0.27.1,<0.33")
-"""The vLLM releases whose sources these sets were written against."""
+KNOWN = SpecifierSet(">=0.27.1,<0.34")
+"""The vLLM releases that the whole of the set `vllm-graft` was written for."""
 
 
 def builtin_sets() -> "tuple[PatchSet, ...]":

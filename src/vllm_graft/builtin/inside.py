@@ -1,11 +1,14 @@
 """The implementations of the set `vllm-graft`. vLLM calls these; each is named in `layer`."""
 
+import hashlib
 import os
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from ..caches import FINGERPRINT
+from ..hooks import take_out_failed_groups
 from ..journal import JOURNAL
 from ..process import PROCESS
 from ..settings import VARIABLES
@@ -26,6 +29,28 @@ def compile_factors(original: Callable[[], dict[str, object]]) -> dict[str, obje
     return {**factors, FINGERPRINT: fingerprint} if fingerprint else factors
 
 
+def compute_hash(original: Callable[[], str]) -> str:
+    """Return vLLM's hash, with the patches' fingerprint mixed in where there is one."""
+    text, fingerprint = original(), JOURNAL.fingerprint
+    if not fingerprint:
+        return text
+    return hashlib.sha256(f"{text} {fingerprint}".encode()).hexdigest()
+
+
+def own_cache_folder(original: Function, self: Any, *args: Any, **kwargs: Any) -> None:
+    """Give the patches a folder of their own in a compile cache that the user has placed."""
+    original(self, *args, **kwargs)
+    fingerprint = JOURNAL.fingerprint
+    if fingerprint and self.cache_dir and not self.cache_dir.endswith(fingerprint):
+        self.cache_dir = str(Path(self.cache_dir) / fingerprint)
+
+
+def model_info_file(original: Callable[[Any], str], self: Any) -> str:
+    """Return the name of a file of model information, other patches having another one."""
+    name, fingerprint = original(self), JOURNAL.fingerprint
+    return f"{name.removesuffix('.json')}-{fingerprint}.json" if fingerprint else name
+
+
 def engine_core(original: Function, *args: Any, **kwargs: Any) -> Any:
     """Hold the role `engine_core` from the start of the original on."""
     PROCESS.gain("engine_core")
@@ -41,6 +66,7 @@ def worker(original: Function, *args: Any, **kwargs: Any) -> Any:
 def started(original: Function, *args: Any, **kwargs: Any) -> Any:
     """Say how the process stands when the original has ended."""
     result = original(*args, **kwargs)
+    take_out_failed_groups(JOURNAL)
     JOURNAL.started()
     return result
 

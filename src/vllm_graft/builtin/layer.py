@@ -1,8 +1,7 @@
 """The set `vllm-graft`: what the layer itself needs from vLLM.
 
-Read in the sources of vLLM 0.27.1, 0.28.0, 0.29.0, 0.30.0, 0.31.0 and 0.32.0; all of these names
-and signatures are the same there. The two on `vllm.envs` were read in 0.9.2, 0.11.0, 0.12.0,
-0.13.0, 0.17.1, 0.23.0 and 0.26.0 as well; up to 0.11 the key has a fixed list of variables.
+Read in the sources of every release of vLLM from 0.9.2 to 0.33.0. Each range begins where the
+target first had the form that the patch is for, and ends where the reading ends.
 """
 
 from ..declare import PatchSet
@@ -10,14 +9,14 @@ from ..declare import PatchSet
 patches = PatchSet("vllm-graft")
 
 _HOME = "vllm_graft.builtin.inside"
-_READ = ">=0.27.1,<0.33"
+_READ = ">=0.27.1,<0.34"
 _NONE = "None: vLLM offers no extension point for it."
 
 patches.run(
     "vllm.envs",
     f"{_HOME}:register_variables",
     id="env-variables",
-    vllm=">=0.9.2,<0.33",
+    vllm=">=0.9.2,<0.34",
     required=False,
     why="vLLM warns of VLLM_* variables that it does not know, or refuses to start.",
     how="Add the layer's variables to vllm.envs.environment_variables.",
@@ -28,14 +27,52 @@ patches.run(
 patches.wrap(
     "vllm.envs:compile_factors",
     f"{_HOME}:compile_factors",
-    vllm=">=0.12,<0.33",
+    vllm=">=0.12,<0.34",
     required=False,
-    why="Every variable in vllm.envs is part of the compile cache's key, so that tracing would "
-    "compile again; and the key knows nothing of patches, so that a graph compiled without them "
-    "would be served with them.",
+    why="Every variable in vllm.envs is part of the compile caches' keys, ahead of time and "
+    "backend, so that tracing would compile again; and the keys know nothing of patches, so that "
+    "a graph compiled without them would be served with them.",
     how="Take the layer's variables out, and put the fingerprint of the selected patches in.",
     upstream=_NONE,
     remove="When vLLM's cache key has an extension point.",
+)
+
+patches.wrap(
+    "vllm.envs:compute_hash",
+    f"{_HOME}:compute_hash",
+    vllm=">=0.9.2,<0.12",
+    required=False,
+    why="The keys of the compile caches, backend and (from 0.11.1 on) ahead of time, know nothing "
+    "of patches: a graph compiled without them would be served with them.",
+    how="Mix the fingerprint of the selected patches into the hash of the variables.",
+    upstream=_NONE,
+    remove="When the lowest supported vLLM is 0.12.",
+)
+
+patches.wrap(
+    "vllm.config.compilation:CompilationConfig.__post_init__ >=0.10.1"
+    " | vllm.config:CompilationConfig.__post_init__ <0.10.1",
+    f"{_HOME}:own_cache_folder",
+    id="compile-cache-dir",
+    vllm=">=0.9.2,<0.34",
+    required=False,
+    why="In a compile cache whose folder the user gives (cache_dir), vLLM compares no key at all.",
+    how="Use a folder in it that is named after the fingerprint of the selected patches.",
+    upstream=_NONE,
+    remove="When vLLM checks what it loads from a cache_dir.",
+)
+
+patches.wrap(
+    "vllm.model_executor.models.registry:_LazyRegisteredModel._get_cache_filename",
+    f"{_HOME}:model_info_file",
+    id="model-info-cache",
+    vllm=">=0.11,<0.34",
+    required=False,
+    why="What vLLM has found out about a model class is cached on disk, by a hash of the file that "
+    "defines the class: a patched capability flag would be answered from before the patch.",
+    how="Put the fingerprint of the selected patches into the name of the cache file.",
+    upstream=_NONE,
+    remove="When vLLM's model-info cache has an extension point.",
 )
 
 

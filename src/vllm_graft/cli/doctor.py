@@ -13,9 +13,12 @@ from typing import Any, Literal
 import click
 
 from ..activation import current_plan
+from ..builtin import BUILTIN
 from ..catalog import Catalog, load_catalog
 from ..errors import GraftError
+from ..plan import Plan
 from ..settings import Settings
+from ..sources import has_main_guard
 from ..version import distributions, find_version, package_folder
 from .render import console, json_option, print_json, table
 from .run import stub_folder
@@ -72,7 +75,7 @@ def examine() -> Iterator[Finding]:
     yield _vllm()
     catalog = load_catalog()
     yield from _sets(catalog)
-    yield _plan(catalog)
+    yield from _plan(catalog)
 
 
 def _new_interpreter() -> dict[str, Any]:
@@ -206,11 +209,18 @@ def _sets(catalog: Catalog) -> Iterator[Finding]:
         yield Finding(f"set {broken.name}", "problem", str(broken.error), remedy)
 
 
-def _plan(catalog: Catalog) -> Finding:
+def _plan(catalog: Catalog) -> Iterator[Finding]:
     try:
         plan = current_plan(Settings.read(os.environ), catalog)
     except GraftError as error:
-        return Finding("plan", "problem", str(error), "Correct the variable.")
+        yield Finding("plan", "problem", str(error), "Correct the variable.")
+        return
+    yield _decisions(plan)
+    programs = {patch.target.module for patch in plan.armed if patch.set_name not in BUILTIN}
+    yield from map(_program, sorted(filter(has_main_guard, programs)))
+
+
+def _decisions(plan: Plan) -> Finding:
     if plan.problems:
         detail = "; ".join(str(problem) for problem in plan.problems)
         return Finding("plan", "problem", f"vLLM will not start: {detail}", "See the message.")
@@ -219,3 +229,12 @@ def _plan(catalog: Catalog) -> Finding:
         remedy = "Install a vllm-graft that knows this vLLM."
         return Finding("plan", "warning", f"{detail}; {'; '.join(plan.warnings)}", remedy)
     return Finding("plan", "ok", f"{detail}; 'vllm-graft status' lists them")
+
+
+def _program(module: str) -> Finding:
+    return Finding(
+        f"module {module}",
+        "warning",
+        f"`python -m {module}` runs it as __main__, where patches on its names do not reach it",
+        "Start it by a command that imports it, as `vllm serve` does the API server.",
+    )

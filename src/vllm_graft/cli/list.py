@@ -43,7 +43,7 @@ def fields(patch: Patch) -> dict[str, Any]:
     return {
         "id": patch.id,
         "operation": patch.operation,
-        "target": str(patch.target),
+        "target": patch.declared_target,
         "implementation": patch.lazy or _shown(patch.implementation),
         "vllm": str(patch.vllm),
         "required": patch.required,
@@ -52,6 +52,7 @@ def fields(patch: Patch) -> dict[str, Any]:
         "requires": [str(requirement) for requirement in patch.requires],
         "order": patch.order,
         "after": list(patch.after),
+        "together": patch.together,
         "why": patch.why,
         "how": patch.how,
         "upstream": patch.upstream,

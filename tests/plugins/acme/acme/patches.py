@@ -29,6 +29,8 @@ def signed_answers(original: Callable[..., Any], self: Any, *args: Any, **kwargs
 
 
 @patches.wrap(
+    # Where it was before V1, and where it is.
+    "vllm.core.scheduler:Scheduler.add_request | "
     "vllm.v1.core.sched.scheduler:Scheduler.add_request",
     vllm=_RECENT,
     how="In EngineCore: no request has more than four tokens.",
@@ -84,6 +86,30 @@ def for_old_releases(original: Callable[..., Any], self: Any, request: Any) -> A
 def _broken(kind: str) -> Callable[[Environment], bool]:
     return lambda environment: environment.environ.get("ACME_BROKEN") == kind
 
+
+patches.wrap(
+    "vllm.v1.engine.output_processor:RequestState._new_completion_output",
+    lambda original, *args, **kwargs: replace(original(*args, **kwargs), stop_reason="front"),
+    id="front-half",
+    vllm=_RECENT,
+    order=1,
+    required=False,
+    together="pair",
+    when=_broken("pair"),
+    how="Sign every answer, which makes sense with the other half only.",
+    **_FIELDS,
+)
+patches.wrap(
+    "vllm.v1.core.sched.scheduler:Scheduler.no_such_method",
+    "acme.heavy:always_seven",
+    id="core-half",
+    vllm=_RECENT,
+    required=False,
+    together="pair",
+    when=_broken("pair"),
+    how="Fail in EngineCore: there is no such target.",
+    **_FIELDS,
+)
 
 for _kind, _target in (
     ("name", "vllm.v1.core.sched.scheduler:Scheduler.no_such_method"),

@@ -1,0 +1,46 @@
+"""Remembers a module, for patches that change it in ways of their own."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from types import ModuleType
+from typing import Any
+
+from .landing import own
+from .target import is_class
+
+_CONTAINERS = (dict, list, set)
+
+
+def snapshot(module: ModuleType) -> Callable[[], None]:
+    """Return a function that gives a module, its classes and containers back what they have now.
+
+    Not remembered: what is further inside, and other modules.
+    """
+    names = dict(own(module))
+    classes = [
+        value for value in names.values() if is_class(value) and value.__module__ == module.__name__
+    ]
+    attributes: list[tuple[Any, Mapping[str, Any]]] = [
+        (space, dict(own(space))) for space in (module, *classes)
+    ]
+    contents = [(each, each.copy()) for each in names.values() if type(each) in _CONTAINERS]
+
+    def restore() -> None:
+        for space, before in attributes:
+            restore_names(space, before)
+        for container, before in contents:
+            if container != before:
+                container.clear()
+                (container.extend if isinstance(container, list) else container.update)(before)
+
+    return restore
+
+
+def restore_names(space: Any, before: Mapping[str, Any]) -> None:
+    """Give a module or class back the names that it had, as far as Python lets them be set."""
+    for name in [name for name in own(space) if name not in before]:
+        delattr(space, name)
+    for name, value in before.items():
+        if own(space).get(name) is not value:
+            with suppress(AttributeError, TypeError):
+                setattr(space, name, value)
