@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, from any folder
@@ -75,7 +75,7 @@ class Subject:
         return sample
 
 
-def _made() -> FunctionType:
+def _made() -> Callable[[Any], Any]:
     def function(a: Any) -> Any:
         return a
 
@@ -139,7 +139,7 @@ def _take(modules: Sequence[ModuleType], number: int, names: int, *, held: bool)
     for place in range(names):
         setattr(modules[(number * 7 + 1 + place * step) % MODULES], f"taken_{number}", original)
     if held:
-        setattr(modules[number], "REGISTRY", [original])
+        vars(modules[number])["REGISTRY"] = [original]
 
 
 def measure(targets: int, names: int, limit: float, runs: int) -> Report:

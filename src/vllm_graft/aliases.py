@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .execution import initializing
 from .holders import Replaced, held
 from .landing import LANDINGS, Landing, inner, own
 from .sources import imports
@@ -41,8 +40,9 @@ def sweep(landings: Collection[Landing], executed: str | None = None) -> dict[st
     """Rebind the names that modules still have for what landed patches replaced.
 
     Looks through all modules. For patches that landed at the end of the execution of a module,
-    whose name is given, those that it imported or that are importing it come first; the others
-    only where there are references that these do not explain. Returns what was found, by patch id.
+    whose name is given, those that it imported come first; the others, which could not take a
+    name meanwhile unless it was given to them, only where there are references that these do not
+    explain. Returns what was found, by patch id.
     """
     there = [landing for landing in landings if LANDINGS.get(landing.patch.id) is landing]
     found = _Found([each for landing in there for each in _replaced(landing, there)])
@@ -59,12 +59,10 @@ def sweep(landings: Collection[Landing], executed: str | None = None) -> dict[st
     }
 
 
-def _since(executed: str) -> list[str]:
-    """Return the modules that may have taken a name from one that is being executed."""
-    names = tuple(sys.modules)  # in the order in which their imports began
-    start = names.index(executed) if executed in names else 0
-    waiting = [name for name in names[:start] if initializing(sys.modules.get(name))]
-    return [*waiting, *names[start:]]
+def _since(executed: str) -> tuple[str, ...]:
+    """Return a module and those whose import began later."""
+    names = tuple(sys.modules)  # in that order; importlib moves what it has loaded to the end
+    return names[names.index(executed) :] if executed in names else names
 
 
 class _Found:

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from . import configs, shape
+from .compiled import compiling
 from .errors import (
     ApplyError,
     ImplementationError,
@@ -57,7 +58,8 @@ def _run(landing: Landing, module: ModuleType) -> None:
 def _change(landing: Landing, module: ModuleType, implementation: Any) -> None:
     patch = landing.patch
     namespace, raw = _resolve(patch, module)
-    if raw is not MISSING and not any(each.value is raw for each in LANDINGS):
+    chain = LANDINGS.chain(patch.target)
+    if raw is not MISSING and not any(each.value is raw for each in chain):
         landing.notes.extend(filter(None, [stranger(raw, patch.target, module)]))
     landing.others = references(namespace, patch.target.name)
     landing.before = raw
@@ -99,7 +101,7 @@ def _land(landing: Landing, namespace: Any) -> None:
     with _refused(f"{namespace!r} does not let its attribute {name!r} be set"):
         # What pydantic and @dataclass have compiled in follows the attribute, both ways.
         stale = configs.compiled_with(namespace, name)
-        compile_now = configs.compiling(landing, stale, name)
+        compile_now = compiling(landing, stale, name)
         landing.put(namespace, name, landing.value)
         compile_now()
         if landing.patch.operation == "subclass":

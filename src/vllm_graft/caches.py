@@ -64,6 +64,8 @@ def fingerprint(armed: Iterable[Patch]) -> str | None:
     It covers the ids, operations, targets, ranges and implementations. An implementation counts
     with the whole file that it is in, since what it calls is mostly there too.
     """
+    _digest.cache_clear()
+    _file_of.cache_clear()
     parts = [
         "\0".join(
             (
@@ -85,8 +87,7 @@ def fingerprint(armed: Iterable[Patch]) -> str | None:
 
 def _source(patch: Patch) -> str:
     if patch.lazy is not None:
-        spec = spec_of(Target.parse(patch.lazy).module)
-        return f"{patch.lazy} {_digest(spec.origin if spec else None)}"
+        return f"{patch.lazy} {_digest(_file_of(Target.parse(patch.lazy).module))}"
     return _described(patch.implementation)
 
 
@@ -106,7 +107,8 @@ def _described(value: Any, within: tuple[Any, ...] = ()) -> str:
     if isinstance(value, functools.partial):
         return f"partial {described((value.func, value.args, value.keywords))}"
     if inspect.isroutine(value) or isinstance(value, type):
-        return f"{value.__module__} {value.__qualname__} {described(_inside(value))}"
+        module = getattr(value, "__module__", None)
+        return f"{module} {value.__qualname__} {described(_inside(value))}"
     if is_dataclass(value) or getattr(type(value), "__repr__", None) is object.__repr__:
         return f"{described(type(value))} {described(getattr(value, '__dict__', None))}"
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
@@ -139,6 +141,12 @@ def _content(cell: CellType) -> Any:
         return None
 
 
+@functools.lru_cache
+def _file_of(module: str) -> str | None:
+    spec = spec_of(module)
+    return spec.origin if spec else None
+
+
 def _source_file(value: Any) -> str | None:
     try:
         return inspect.getsourcefile(value)
@@ -146,6 +154,7 @@ def _source_file(value: Any) -> str | None:
         return None
 
 
+@functools.lru_cache  # for one fingerprint: many implementations are in one file
 def _digest(file: str | None) -> str:
     try:
         return hashlib.sha256(Path(file or "").read_bytes()).hexdigest()

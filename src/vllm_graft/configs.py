@@ -10,27 +10,15 @@ import dataclasses
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
+from .compiled import CLASS_VARIABLE, compiling, decorators, is_dataclass, is_pydantic
 from .errors import TargetKindError
 from .landing import Landing, own
-from .snapshot import restore_names
-from .target import MISSING, find
-
-# The kinds of methods that pydantic compiles in: pydantic/_internal/_decorators.py,
-# DecoratorInfos. There is no public way to exchange one.
-_DECORATORS = (
-    "validators",
-    "field_validators",
-    "root_validators",
-    "field_serializers",
-    "model_serializers",
-    "model_validators",
-    "computed_fields",
-)
-_COMPILED = ("__pydantic_core_schema__", "__pydantic_validator__", "__pydantic_serializer__")
+from .target import MISSING, find, is_class
 
 
 def has_field(namespace: Any, name: str) -> bool:
@@ -54,7 +42,7 @@ def set_default(landing: Landing, cls: type, name: str, value: Any) -> None:
 
     A value that is mutable (has no hash) is copied for each instance.
     """
-    if not (_is_dataclass(cls) or _is_pydantic(cls)):
+    if not (is_dataclass(cls) or is_pydantic(cls)):
         home = _declares(cls, name)
         raise TargetKindError(
             f"{cls.__qualname__} inherits {name!r} with the __init__ of a dataclass. "
@@ -66,67 +54,31 @@ def set_default(landing: Landing, cls: type, name: str, value: Any) -> None:
         fields = _fields(heir)
         landing.on_revert(partial(fields.__setitem__, name, fields[name]))
         fields[name] = _with_default(fields[name], value)
-        if _is_dataclass(cls) and _is_attribute(heir, name, value, declared=heir is cls):
+        if is_dataclass(cls) and _is_attribute(heir, name, value, declared=heir is cls):
             landing.put(heir, name, value)
     compile_now()
 
 
 def compiled_with(cls: Any, name: str) -> list[type]:
     """Return the classes that must be compiled again when an attribute of a class changes."""
-    if not isinstance(cls, type) or not (_is_dataclass(cls) or _is_pydantic(cls)):
+    if not isinstance(cls, type) or not (is_dataclass(cls) or is_pydantic(cls)):
         return []
     if name == "__post_init__":
         # Generated code calls it by name, if there was one when that was generated.
         changed = [] if find(cls, name) is not MISSING else list(_family(cls))
     else:
-        changed = [each for each in _family(cls) if any(name in kind for kind in _kinds(each))]
+        changed = [each for each in _family(cls) if any(name in kind for kind in decorators(each))]
     return [*changed, *_holders(changed)] if changed else []
 
 
-def compiling(landing: Landing, classes: list[type], name: str) -> Callable[[], None]:
-    """Return what compiles classes again with what an attribute of theirs is then.
-
-    When the landing is reverted, and after what is done to it from here on is undone, they are
-    compiled once more.
-    """
-    compiled = False
-
-    def compile_now() -> None:
-        nonlocal compiled
-        _bind(classes, name)
-        _compile(classes)
-        compiled = True
-
-    def compile_back() -> None:
-        _bind(classes, name)
-        if compiled:
-            _compile(classes)
-
-    landing.on_revert(compile_back)
-    return compile_now
-
-
-# -- what a class is
-
-
-def _is_dataclass(cls: type) -> bool:
-    return "__dataclass_fields__" in own(cls)
-
-
-def _is_pydantic(cls: type) -> bool:
-    return "__pydantic_decorators__" in own(cls)
-
-
-def _is_complete(cls: type) -> bool:
-    """Tell whether the schema is compiled; else pydantic does it at first use."""
-    return bool(own(cls).get("__pydantic_complete__"))
+# -- classes
 
 
 def _family(cls: type) -> Iterator[type]:
     yield cls
     subclasses: list[type] = cls.__subclasses__()
     for subclass in subclasses:
-        if _is_dataclass(subclass) or _is_pydantic(subclass):
+        if is_dataclass(subclass) or is_pydantic(subclass):
             yield from _family(subclass)
 
 
@@ -134,22 +86,30 @@ def _holders(classes: list[type]) -> list[type]:
     """Return the pydantic classes that have one of the classes in a field, at any depth."""
     held = set(classes)
     found: list[type] = []
-    candidates = [each for each in _pydantic_classes() if each not in held]
-    while True:
-        more = [each for each in candidates if each not in held and _mentions(each, held)]
-        if not more:
-            return found
+    more = classes
+    while more:
+        near = [each for each in _pydantic_classes(more) if each not in held]
+        more = [each for each in near if _mentions(each, held)]
         found += more
         held.update(more)
+    return found
 
 
-def _pydantic_classes() -> Iterable[type]:
+def _pydantic_classes(near: Iterable[type]) -> Iterable[type]:
+    """Return the pydantic classes of the modules that know one of the given, or its module."""
+    parents = {name for each in near for name in accumulate(each.__module__.split("."), _joined)}
+    known = {id(value) for value in (*near, *map(sys.modules.get, parents))}
     return dict.fromkeys(
         value
-        for module in tuple(sys.modules.values())
-        for value in tuple(own(module).values())
-        if isinstance(value, type) and _is_pydantic(value)
+        for values in [tuple(own(module).values()) for module in tuple(sys.modules.values())]
+        if not known.isdisjoint(map(id, values))
+        for value in values
+        if is_class(value) and is_pydantic(value)
     )
+
+
+def _joined(package: str, name: str) -> str:
+    return f"{package}.{name}"
 
 
 def _mentions(cls: type, wanted: set[type]) -> bool:
@@ -175,11 +135,8 @@ def _fields(cls: type) -> dict[str, Any]:
 
 def _field(cls: type, name: str) -> "dataclasses.Field[Any] | Any | None":
     field = _fields(cls).get(name)
-    is_class_variable = getattr(field, "_field_type", None) is _CLASS_VARIABLE
+    is_class_variable = getattr(field, "_field_type", None) is CLASS_VARIABLE
     return None if is_class_variable else field
-
-
-_CLASS_VARIABLE = dataclasses._FIELD_CLASSVAR  # type: ignore[attr-defined]
 
 
 def _declares(cls: type, name: str) -> type:
@@ -234,93 +191,3 @@ def _with_default(field: Any, value: Any) -> Any:
 def _is_field_info(value: Any) -> bool:
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(value, pydantic.fields.FieldInfo)
-
-
-# -- compiling
-
-
-def _kinds(cls: type) -> list[dict[str, Any]]:
-    decorators = own(cls).get("__pydantic_decorators__")
-    return [kind for name in _DECORATORS if (kind := getattr(decorators, name, None))]
-
-
-def _bind(classes: list[type], name: str) -> None:
-    """Let the validators that have a name call what their classes have under it now."""
-    for cls in classes:
-        for decorator in [kind[name] for kind in _kinds(cls) if name in kind]:
-            built = type(decorator).build(
-                cls, cls_var_name=name, shim=decorator.shim, info=decorator.info
-            )
-            decorator.func = built.func
-
-
-def _compile(classes: list[type]) -> None:
-    """Compile classes from what they say now; where that fails they stay as they are."""
-    before = [(cls, dict(own(cls))) for cls in classes]
-    complete = [cls for cls in classes if _is_complete(cls)]
-    try:
-        for cls in filter(_is_pydantic, classes):
-            _discard(cls)  # those that nest it would take over what is compiled already
-        for cls in classes:
-            if _is_dataclass(cls):
-                _compile_dataclass(cls, cls in complete)
-            else:
-                _compile_model(cls, cls in complete)
-    except BaseException:
-        for cls, names in before:
-            restore_names(cls, names)
-        raise
-
-
-def _discard(cls: Any) -> None:
-    for name in [name for name in _COMPILED if name in own(cls)]:
-        delattr(cls, name)
-    cls.__pydantic_complete__ = False
-
-
-def _compile_model(cls: Any, was_complete: bool) -> None:
-    cls.model_rebuild(force=True, raise_errors=was_complete, _parent_namespace_depth=0)
-
-
-def _compile_dataclass(cls: Any, was_complete: bool) -> None:
-    current = own(cls).get("__init__")
-    foreign = current is not None and not _is_generated(current)
-    if _is_pydantic(cls):
-        cls.__init__ = _generated_init(cls)  # pydantic reads its signature
-        sys.modules["pydantic"].dataclasses.rebuild_dataclass(
-            cls, force=True, raise_errors=was_complete, _parent_namespace_depth=0
-        )
-        if foreign:  # another patch has it; it calls what it wraps
-            cls.__init__ = current
-    elif foreign:
-        raise TargetKindError(
-            f"{cls.__qualname__}.__init__ is not the one that @dataclass made, and would have to "
-            "be made anew. Patch that __init__"
-        )
-    elif cls.__dataclass_params__.init:
-        cls.__init__ = _generated_init(cls)
-
-
-def _is_generated(init: Any) -> bool:
-    """Tell whether an `__init__` was made by @dataclass or pydantic."""
-    if hasattr(init, "__wrapped__"):
-        return False
-    home = str(getattr(init, "__globals__", {}).get("__name__"))
-    return home.startswith("pydantic.") or init.__code__.co_filename == "<string>"
-
-
-def _generated_init(cls: Any) -> types.FunctionType:
-    """Generate `__init__` from the fields, as @dataclass does."""
-    fields = {
-        name: copy.copy(field)
-        for name, field in cls.__dataclass_fields__.items()
-        if field._field_type is not _CLASS_VARIABLE
-    }
-    annotations = {name: field.type for name, field in fields.items()}
-    namespace = {**fields, "__annotations__": annotations, "__module__": cls.__module__}
-    if hasattr(cls, "__post_init__"):
-        namespace["__post_init__"] = None
-    make = dataclasses.dataclass(repr=False, eq=False, frozen=cls.__dataclass_params__.frozen)
-    init: types.FunctionType = vars(make(type(cls.__name__, (), namespace)))["__init__"]
-    init.__qualname__ = f"{cls.__qualname__}.__init__"
-    return init

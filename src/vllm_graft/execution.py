@@ -5,7 +5,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 
-def initializing(module: ModuleType | None) -> bool:
+def initializing(module: ModuleType) -> bool:
     """Tell whether importlib is executing a module."""
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 

@@ -26,6 +26,7 @@ class Groups:
 
     def __init__(self) -> None:
         self._failed: dict[str, str] = {}
+        self._chosen: set[str] = set()
 
     def share(self) -> None:
         """Let this process and those that it starts know of each other's failures."""
@@ -33,6 +34,7 @@ class Groups:
             return
         folder = Path(tempfile.gettempdir()) / f"vllm-graft-{uuid.uuid4().hex}"
         os.environ[VARIABLE] = str(folder)
+        self._chosen.add(str(folder))
         atexit.register(_remove, folder, os.getpid())
 
     def fail(self, patch: Patch, reason: str) -> None:
@@ -66,7 +68,9 @@ class Groups:
             yield
         finally:
             self._failed = failed
-            os.environ.pop(VARIABLE, None)
+            folder = os.environ.pop(VARIABLE, None)
+            if folder in self._chosen:  # and not somebody else's
+                shutil.rmtree(folder, ignore_errors=True)
             if before is not None:
                 os.environ[VARIABLE] = before
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .landing import LANDINGS, Binding, Landing, own
+from .snapshot import Contents, Names
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,8 @@ _NOBODY = (
     Binding,
     Landing,
     Replaced,
+    Names,
+    Contents,
 )
 
 

@@ -12,7 +12,7 @@ from .aliases import sweep
 from .apply import apply
 from .errors import ApplyError, TargetNotFoundError
 from .execution import initializing, when_executed
-from .finder import FINDER as FINDER
+from .finder import FINDER
 from .groups import GROUPS
 from .journal import LOGGER, Journal
 from .landing import LANDINGS, Landing
@@ -234,6 +234,9 @@ class ModuleHook:
     def _land_again(self, reverted: Iterable[Landing], module: ModuleType) -> list[Landing]:
         landed = []
         for before in reverted:
+            if GROUPS.failure(before.patch) is not None:
+                take_back([before])
+                continue
             try:
                 landing = apply(before.patch, module)
             except ApplyError as error:
@@ -248,11 +251,10 @@ class ModuleHook:
     def take_out(self, landing: Landing) -> None:
         """Take one patch out of the chain of its target."""
         chain = LANDINGS.chain(landing.patch.target)
-        above = chain[chain.index(landing) + 1 :]
-        take_back([landing, *above])
-        module = sys.modules.get(self.name)
-        if module is not None:
-            _rebind(self._land_again(above, module), self._journal)
+        taken = chain[chain.index(landing) :]
+        take_back(taken)
+        if self.name in sys.modules:
+            _rebind(self._land_again(taken[1:], sys.modules[self.name]), self._journal)
 
     def _fail(self, patch: Patch, error: ApplyError) -> None:
         message = (

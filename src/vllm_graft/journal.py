@@ -17,7 +17,6 @@ from .groups import GROUPS
 from .patch import Patch
 from .plan import Plan
 from .process import PROCESS
-from .target import MISSING
 from .trace import Line, Sink
 
 State = Literal["armed", "applied", "skipped", "failed"]
@@ -82,7 +81,7 @@ class Journal:
         self._patches: dict[str, Patch] = {}
         self._fired: set[str] = set()
         self._problems: list[str] = []
-        self._fingerprint: Any = MISSING
+        self._fingerprint: str | None = None
         self._sink: Sink | None = None
         self._asked: set[str] = set()
         self._fatal: dict[str, ApplyError] = {}
@@ -111,7 +110,8 @@ class Journal:
     def begin(self, plan: Plan) -> None:
         """Take over a plan: its patches are armed or skipped from now on."""
         self._plan = plan
-        self._fingerprint = MISSING
+        # Now, before implementations run, which may change what their closures hold.
+        self._fingerprint = fingerprint(plan.armed)
         for decision in plan.decisions:
             patch = decision.patch
             self._set(patch, "armed" if decision.armed else "skipped", decision.reason)
@@ -212,10 +212,7 @@ class Journal:
     @property
     def fingerprint(self) -> str | None:
         """The fingerprint of the patches selected here; None where there are none."""
-        if self._fingerprint is MISSING:
-            self._fingerprint = fingerprint(self._plan.armed) if self._plan else None
-        found: str | None = self._fingerprint
-        return found
+        return self._fingerprint
 
     def is_applied(self, patch_id: str) -> bool:
         """Tell whether a patch is applied here; warn once about an id that nobody declared."""

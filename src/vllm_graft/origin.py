@@ -3,6 +3,7 @@
 import ast
 import functools
 import hashlib
+import sys
 import sysconfig
 import types
 from base64 import urlsafe_b64encode
@@ -11,8 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .sources import definition, parsed
-from .target import Target
+from .sources import definition, imports, parsed
+from .target import Target, find
 from .version import distributions
 
 
@@ -95,8 +96,10 @@ def _accounts_for(foreign: Any, raw: Any, target: Target, module: ModuleType) ->
     if isinstance(body, ast.ClassDef):
         return bool(body.decorator_list)
     if isinstance(body, ast.ImportFrom):
-        imported = module.__name__ if body.level else body.module or ""
-        return _top(imported) == _top(foreign.__module__)
+        imported = imports(module).get(target.name, "")
+        names = {alias.asname or alias.name: alias.name for alias in body.names}
+        there = find(sys.modules.get(imported), names[target.name])
+        return there is raw or _top(imported) == _top(foreign.__module__)
     return True
 
 
@@ -125,13 +128,13 @@ def _place(function: types.FunctionType) -> str:
 
 @functools.lru_cache(maxsize=1)
 def _record() -> str:
-    return "\n".join(dist.read_text("RECORD") or "" for dist in distributions())
+    return "".join(f"\n{dist.read_text('RECORD') or ''}" for dist in distributions())
 
 
 def _recorded(module: str) -> str | None:
     """Return the digest that vLLM's distribution records for a module's file (PEP 376, RECORD)."""
     for path in (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"):
-        _, found, rest = f"\n{_record()}".partition(f"\n{path},sha256=")
+        _, found, rest = _record().partition(f"\n{path},sha256=")
         if found:
             return rest.partition(",")[0]
     return None

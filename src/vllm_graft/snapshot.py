@@ -8,7 +8,13 @@ from typing import Any
 from .landing import own
 from .target import is_class
 
-_CONTAINERS = (dict, list, set)
+
+class Names(dict[str, Any]):
+    """Names and what they were bound to, to be told from a container of somebody else's."""
+
+
+class Contents(list[Any]):
+    """What was in a container, to be told from a container of somebody else's."""
 
 
 def snapshot(module: ModuleType) -> Callable[[], None]:
@@ -16,22 +22,25 @@ def snapshot(module: ModuleType) -> Callable[[], None]:
 
     Not remembered: what is further inside, and other modules.
     """
-    names = dict(own(module))
+    names = Names(own(module))
     classes = [
         value for value in names.values() if is_class(value) and value.__module__ == module.__name__
     ]
     attributes: list[tuple[Any, Mapping[str, Any]]] = [
-        (space, dict(own(space))) for space in (module, *classes)
+        (space, Names(own(space))) for space in (module, *classes)
     ]
-    contents = [(each, each.copy()) for each in names.values() if type(each) in _CONTAINERS]
+    tables = [(each, Names(each)) for each in names.values() if type(each) is dict]
+    lists = [(each, Contents(each)) for each in names.values() if type(each) in (list, set)]
 
     def restore() -> None:
         for space, before in attributes:
             restore_names(space, before)
-        for container, before in contents:
-            if container != before:
-                container.clear()
-                (container.extend if isinstance(container, list) else container.update)(before)
+        for table, entries in tables:
+            table.clear()
+            table.update(entries)
+        for container, items in lists:
+            container.clear()
+            (container.extend if isinstance(container, list) else container.update)(items)
 
     return restore
 

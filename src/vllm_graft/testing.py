@@ -19,8 +19,10 @@ from .boot import is_sentinel
 from .caches import switched_off
 from .catalog import Catalog
 from .declare import PatchSet
+from .errors import ConflictError
+from .finder import FINDER
 from .groups import GROUPS
-from .hooks import FINDER, arm, disarm
+from .hooks import arm, disarm
 from .journal import JOURNAL, Status
 from .landing import LANDINGS
 from .plan import Environment, Plan, make_plan
@@ -48,15 +50,15 @@ def armed(
     block does not activate it.
 
     Raises what would stop vLLM: `ApplyError`, `ConflictError`, `DeclarationError`,
-    `UnknownVersionError`.
+    `UnknownVersionError`; `ConflictError` too where another patch has an id and is in effect.
     """
     settings = Settings(selection=Selection.parse(select), version=vllm)
     for patch_set in sets:
         patch_set.seal()
     catalog = Catalog(sets, {each.name: "a test" for each in sets})
     plan = make_plan(catalog, Environment(find_version(vllm)), settings)
-    if plan.problems:
-        raise plan.problems[0]
+    for problem in (*plan.problems, *_twins(plan)):
+        raise problem
     with (
         _without_activation(),
         switched_off(),
@@ -68,6 +70,20 @@ def armed(
         with _taken_back(plan):
             arm(plan, settings, JOURNAL)
             yield JOURNAL.status
+
+
+def _twins(plan: Plan) -> Iterator[ConflictError]:
+    """Yield what is wrong with ids that other patches have which are in effect."""
+    for patch in plan.armed:
+        landing = LANDINGS.get(patch.id)
+        if landing is not None and (
+            landing.patch.target != patch.target
+            or landing.patch.implementation is not patch.implementation
+        ):
+            yield ConflictError(
+                f"{patch.location}: a patch with the id {patch.id!r} is in effect already, "
+                f"declared at {landing.patch.location}. Give one of the two sets another name."
+            )
 
 
 @contextmanager

@@ -110,9 +110,10 @@ class Vllm:
             timeout=START_LIMIT,
             check=False,
         )
-        return Outcome(
-            done.returncode, done.stdout, read_trace(trace), seconds=time.monotonic() - start
-        )
+        seconds = time.monotonic() - start
+        with (self.folder / "log").open("a") as log:  # for whoever looks into a failure
+            log.write(f"== {command} {env} {done.returncode} {seconds:.0f} s\n{done.stdout}\n")
+        return Outcome(done.returncode, done.stdout, read_trace(trace), seconds=seconds)
 
     @contextmanager
     def serve(self, name: str, *arguments: str, **env: str) -> Iterator["Server"]:

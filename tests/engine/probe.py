@@ -19,10 +19,10 @@ def layers() -> dict[str, dict[str, list[float]]]:
         from vllm.model_executor.layers.rotary_embedding.common import ApplyRotaryEmb
 
         activation, norm = SiluAndMul(), RMSNorm(8)
-    linear = torch.nn.Module()
-    linear.cpu_linear = torch.nn.functional.linear  # type: ignore[assignment]
+    linear: Any = torch.nn.Module()
+    linear.cpu_linear = torch.nn.functional.linear
     x = torch.linspace(-1.0, 1.0, 8).reshape(1, 8)
-    calls = {
+    calls: dict[str, Any] = {
         "function": lambda: utils.cpu_unquantized_gemm(linear, x, torch.eye(8)),
         "method": lambda: norm.forward_native(x),
         "static": lambda: ApplyRotaryEmb.forward_static(
@@ -88,7 +88,7 @@ def classes() -> dict[str, Any]:
     return {
         "signature": getattr(cls, "signature", None),
         "name": f"{cls.__module__}:{cls.__qualname__}",
-        "alias": kv_cache_coordinator.BlockPool is cls,  # type: ignore[attr-defined]
+        "alias": kv_cache_coordinator.BlockPool is cls,
         "pickled": same is cls,
     }
 

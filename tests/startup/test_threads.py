@@ -140,7 +140,7 @@ def test_import_beside_what_we_import(installed: Interpreter, vllm: FakeVllm) ->
             barrier.wait()
             exec(statement)
 
-        statements = ("import vllm", "import importlib.util, vllm_graft.boot")
+        statements = ("import vllm", "import importlib.util, packaging.version, wrapt")
         threads = [threading.Thread(target=work, args=(each,)) for each in statements]
         for thread in threads:
             thread.start()

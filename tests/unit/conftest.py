@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from vllm_graft import Patch, PatchSet
+from vllm_graft.sources import parsed
 
 Write = Callable[[str, str], Path]
 
@@ -24,6 +25,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
     before = dict(sys.modules)
+    parsed.cache_clear()  # of modules by name, and those of a test before had the same ones
     yield folder
     for name in set(sys.modules) - set(before):
         if str(folder) in str(getattr(sys.modules[name], "__file__", "")):

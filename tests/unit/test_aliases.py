@@ -12,6 +12,7 @@ import pytest
 from vllm_graft import Environment, PatchSet, aliases, hooks
 from vllm_graft.caches import switch_off
 from vllm_graft.catalog import Catalog
+from vllm_graft.groups import GROUPS, VARIABLE
 from vllm_graft.journal import Journal
 from vllm_graft.landing import LANDINGS
 from vllm_graft.plan import make_plan
@@ -102,7 +103,8 @@ def armed(monkeypatch: pytest.MonkeyPatch) -> Iterator[Armed]:
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     armed = Armed()
-    with PROCESS.holding(()):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with PROCESS.holding(()), GROUPS.set_aside():
         yield armed
     hooks.disarm(armed.hooks)
     take_back(list(LANDINGS))
@@ -268,10 +270,12 @@ def test_inherited_method(armed: Armed, home: None, write: Write) -> None:
     """A patch on a method that a class inherits leaves names for the base's method alone."""
     (user,) = load(write, user="import home\ntaken = home.Made.method")
     armed.wrap("home:Heir.method")
+    armed.wrap("home:Made.static", "beside")  # somebody has that one, so names are looked for
+    user.static = sys.modules["home"].Made.static
     armed.arm()
     assert user.taken is sys.modules["home"].Made.method
     assert sys.modules["home"].Heir().method(1) == ("p", 1)
-    assert armed.events("rebind") == []
+    assert armed.events("rebind") == ["rebind acme/beside user:static"]
 
 
 @pytest.mark.parametrize(
@@ -532,6 +536,18 @@ def test_one_pass_for_all(armed: Armed, write: Write, monkeypatch: pytest.Monkey
     assert passes == [4, 4]
 
 
+def test_patch_that_cannot_land_again(armed: Armed, home: None, write: Write) -> None:
+    """Where what lands below leaves a patch no place on top, no name keeps that patch."""
+    armed.wrap("home:resolve", "top", required=False)
+    armed.patches.set("home:resolve", 3, id="below", process="worker", **REASONS)
+    armed.arm()
+    (user,) = load(write, user="from home import resolve")
+    assert user.resolve(1) == ("top", 1)
+    PROCESS.gain("worker")
+    assert [user.resolve, sys.modules["home"].resolve] == [3, 3]
+    assert [each.state for each in armed.journal.status().patches] == ["applied", "failed"]
+
+
 def test_revert(armed: Armed, home: None, write: Write) -> None:
     """Reverting a patch gives every name back what the target was before."""
     user, own = load(write, user="from home import resolve", own="from home import resolve")
@@ -562,18 +578,21 @@ def test_revert_of_what_was_made_anew(armed: Armed, home: None, write: Write) ->
     assert user.resolve is sys.modules["home"].resolve
 
 
-def test_group_that_is_taken_out(armed: Armed, home: None, write: Write) -> None:
+@pytest.mark.parametrize("top", [True, False], ids=["below-another", "on-top"])
+def test_group_that_is_taken_out(armed: Armed, home: None, write: Write, top: bool) -> None:
     """Names that were taken from a patch lose it with its group, and keep the patches beside it."""
     armed.wrap("home:resolve", "bottom", order=0)
     armed.wrap("home:resolve", "member", order=1, together="group", required=False)
-    armed.wrap("home:resolve", "top", order=2)
+    if top:
+        armed.wrap("home:resolve", "top", order=2)
     armed.wrap("other:gone", "failing", together="group", required=False)
     armed.arm()
     (user,) = load(write, user="from home import resolve")
-    assert user.resolve(1) == ("top", ("member", ("bottom", 1)))
+    inside = ("member", ("bottom", 1))
+    assert user.resolve(1) == (("top", inside) if top else inside)
     load(write, other="")
     assert user.resolve is sys.modules["home"].resolve
-    assert user.resolve(1) == ("top", ("bottom", 1))
+    assert user.resolve(1) == (("top", ("bottom", 1)) if top else ("bottom", 1))
 
 
 def test_a_group_that_fails_in_one_pass(armed: Armed, home: None, write: Write) -> None:

@@ -100,6 +100,20 @@ class VllmConfig:
     model: ModelConfig = Field(default_factory=ModelConfig)
 
 
+First = None  # has the first place among the names of the module that nest a cache
+
+
+@CONFIG
+class Late:
+    cache: CacheConfig = field(default_factory=CacheConfig)
+
+
+@CONFIG
+class First:
+    cache: Optional[CacheConfig] = None
+    late: Optional[Late] = None
+
+
 @CONFIG
 class Many:
     maybe: Optional[CacheConfig] = None
@@ -115,7 +129,7 @@ LATER = """
 from subject import *
 
 @CONFIG
-class Late:
+class Later:
     cache: CacheConfig = field(default_factory=CacheConfig)
 """
 
@@ -165,6 +179,7 @@ def instances(subject: ModuleType) -> dict[str, Any]:
         "from instances": subject.VllmConfig(
             model=subject.ModelConfig(cache=subject.CacheConfig())
         ).model.cache,
+        "by the first of two that nest it": subject.First(late={"cache": {}}).late.cache,
         "as Optional": many.maybe,
         "in a list": many.several[0],
         "in a dictionary": many.named["a"],
@@ -302,8 +317,8 @@ def test_a_config_that_is_made_later_nests_the_patched_one(
     land("set", "CacheConfig.block_size", 32)
     late = make(LATER.replace("@CONFIG", SHAPES[shape][1]), "late")
 
-    assert late.Late().cache.block_size == 32
-    assert late.Late(cache={}).cache.block_size == 32
+    assert late.Later().cache.block_size == 32
+    assert late.Later(cache={}).cache.block_size == 32
 
 
 def test_arguments_that_copy_their_defaults_later_get_the_new_one(
@@ -336,8 +351,10 @@ def test_a_default_of_a_class_that_others_inherit_from(subject: ModuleType, land
 
 
 def test_a_class_variable_is_no_field(subject: ModuleType, land: Land) -> None:
-    """ClassVar attributes are set as those of any class."""
+    """ClassVar attributes are set as those of any class, and nothing is compiled again."""
+    before = subject.CacheConfig.__pydantic_validator__
     land("set", "CacheConfig.LIMIT", 6)
+    assert subject.CacheConfig.__pydantic_validator__ is before
 
     assert subject.CacheConfig.LIMIT == subject.Inheriting.LIMIT == 6
 

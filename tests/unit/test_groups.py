@@ -327,8 +327,29 @@ def test_without_groups_nothing_is_shared(monkeypatch: pytest.MonkeyPatch) -> No
     with armed(patches, vllm="0.32.0"):
         assert VARIABLE not in os.environ
     with armed(patch_set(), vllm="0.32.0"):
-        assert VARIABLE in os.environ
+        load("middle")
+        folder = Path(os.environ[VARIABLE])
+        assert folder.exists()
     assert VARIABLE not in os.environ
+    assert not folder.exists()
+
+
+def test_a_block_of_a_test_is_a_run_of_its_own(run: Path, member: Patch) -> None:
+    """`armed` neither sees what has failed in the run around it, nor tells that run."""
+    Groups().fail(member, "no such name")
+
+    with armed(patch_set(), vllm="0.32.0"):
+        load("early")
+        assert applied("acme/early")
+        load("middle")
+        assert not applied("acme/early")
+
+    assert os.environ[VARIABLE] == str(run)
+    assert "no such name" in (run / "acme@kv.json").read_text()
+    (run / "acme@kv.json").unlink()
+    with armed(patch_set(), vllm="0.32.0"):
+        load("middle")
+    assert list(run.iterdir()) == []
 
 
 @pytest.mark.parametrize("way", ["exit", "fork", "nothing failed"])

@@ -12,9 +12,12 @@ import pytest
 
 import vllm_graft
 from vllm_graft import ApplyError, Patch, PatchStatus, TargetNotFoundError
+from vllm_graft.aliases import Alias, Sweep
+from vllm_graft.caches import switch_off
 from vllm_graft.errors import ConflictError
 from vllm_graft.journal import Journal
 from vllm_graft.plan import Decision, Plan
+from vllm_graft.process import PROCESS
 from vllm_graft.version import VllmVersion
 
 Declare = Callable[..., Patch]
@@ -26,6 +29,14 @@ OF_PATCH = {"patch", "module", "target"}
 
 def f(*_args: Any) -> None:
     """Stand for an implementation."""
+
+
+@pytest.fixture(autouse=True)
+def caches_are_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set what a journal sets without the built-in patches; test_caches is about that."""
+    switch_off(environ := dict[str, str]())
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture
@@ -282,3 +293,212 @@ def test_a_sink_that_fails_is_asked_once(
 
     assert len(asked) == 1
     assert caplog.messages == ["vllm-graft: tracing ends here: disk full"]
+
+
+NEVER = "{} had not been imported when this process had started"
+
+
+@pytest.fixture
+def started(
+    journal: Journal, declare: Declare, caplog: pytest.LogCaptureFixture
+) -> Callable[..., str]:
+    """Return a function that begins with patches, lets something happen, and starts."""
+
+    def started(
+        *patches: Patch, before: Callable[[Journal], None] = lambda _: None, times: int = 1
+    ) -> str:
+        plan = Plan(VllmVersion("0.32.0", "a test"), tuple(map(Decision, patches)))
+        journal.begin(plan)
+        before(journal)
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "vllm.graft"):
+            for _ in range(times):
+                journal.started()
+        return caplog.messages[-1].partition("waiting for an import")[2]
+
+    return started
+
+
+def test_a_required_patch_whose_module_was_not_imported_is_visible(
+    journal: Journal, lines: Lines, declare: Declare, started: Callable[..., str]
+) -> None:
+    """In the state, in the trace and in the summary: it may be on the wrong module."""
+    named = started(declare("wrap", "m.gone:f", f), declare("wrap", "n:f", f, id="other"), times=2)
+
+    assert named == " (required: acme/it, acme/other)"
+    (it, _) = journal.status().patches
+    assert (it.state, it.reason) == ("armed", NEVER.format("m.gone"))
+    told = [(each["patch"], each["detail"]) for each in lines if each["event"] == "arm"]
+    assert told == [
+        ("acme/it", f"required, and {NEVER.format('m.gone')}"),
+        ("acme/other", f"required, and {NEVER.format('n')}"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({}, True),
+        ({"required": False}, False),
+        ({"process": "worker"}, False),
+        ({"process": ("worker", "main")}, True),
+        ({"process": ("api_server", "engine_core")}, False),
+    ],
+)
+def test_only_what_this_process_must_have_is_named(
+    journal: Journal,
+    lines: Lines,
+    declare: Declare,
+    started: Callable[..., str],
+    options: dict[str, Any],
+    named: bool,
+) -> None:
+    """A patch for another role, or an optional one, may well never meet its module here."""
+    text = started(declare("wrap", "m:f", f, **options))
+
+    assert text == (" (required: acme/it)" if named else "")
+    assert [each["event"] for each in lines].count("arm") == named
+    assert journal.status().patches[0].reason == (NEVER.format("m") if named else "")
+
+
+def test_a_role_that_the_process_has_gained_counts(
+    declare: Declare, started: Callable[..., str]
+) -> None:
+    """What the roles are when it has started decides."""
+    with PROCESS.holding(["worker"]):
+        named = started(declare("wrap", "m:f", f, process="worker"))
+
+    assert named == " (required: acme/it)"
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        (lambda journal, patch: journal.fired("m", None), ""),
+        (lambda journal, patch: journal.applied(patch, ms=1), ""),
+        (lambda journal, patch: journal.failed(patch, ApplyError("no"), fatal=False), "no"),
+    ],
+    ids=["imported", "applied", "failed"],
+)
+def test_what_has_met_its_module_is_not_named(
+    journal: Journal,
+    declare: Declare,
+    started: Callable[..., str],
+    before: Callable[[Journal, Patch], None],
+    reason: str,
+) -> None:
+    """An import, a success or a failure is told by other means."""
+    patch = declare("wrap", "m:f", f)
+
+    assert started(patch, before=lambda journal: before(journal, patch)) == ""
+    assert journal.status().patches[0].reason == reason
+
+
+def test_a_module_that_is_imported_later_is_not_missing_any_more(
+    journal: Journal, declare: Declare, started: Callable[..., str]
+) -> None:
+    """A patch that lands after the start has the state and no reason."""
+    patch = declare("wrap", "m:f", f)
+    started(patch)
+    journal.fired("m", None)
+    journal.applied(patch, ms=1)
+
+    assert (journal.status().patches[0].state, journal.status().patches[0].reason) == (
+        "applied",
+        "",
+    )
+
+
+@pytest.mark.parametrize("role", ["main", "inspection"])
+def test_a_module_that_is_run_under_another_name(
+    journal: Journal,
+    lines: Lines,
+    declare: Declare,
+    started: Callable[..., str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    role: str,
+) -> None:
+    """State, trace and a warning say so; vLLM's own inspection, which is run so, is no news."""
+    patch = declare("wrap", "m.program:f", f)
+    messages: list[str] = []
+    if role == "inspection":
+        monkeypatch.setattr(PROCESS, "_initial", lambda: role)
+
+    def before(journal: Journal) -> None:
+        caplog.clear()
+        journal.out_of_reach([patch])
+        messages.extend(caplog.messages)
+
+    named = started(patch, before=before)
+    (found,) = journal.status().patches
+    (line,) = [line for line in lines if line["event"] == "skip"]
+
+    assert found.state == "armed"
+    assert found.reason == line["detail"]
+    assert found.reason.startswith("`python -m m.program`, or runpy, runs this module under")
+    assert messages == (
+        [] if role == "inspection" else [f"vllm-graft: patch 'acme/it': {found.reason}"]
+    )
+    assert named == " (required: acme/it)"
+
+
+def test_notes_of_a_patch(
+    begun: Journal, patches: dict[str, Patch], lines: Lines, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was remarkable is in the status and the trace; what has no remedy is a warning."""
+    caplog.clear()
+    begun.fired("m.one", "its file was edited")
+    begun.applied(patches["one"], 1, ["not vLLM's own", "another"])
+    begun.rebound(patches["one"], Sweep((Alias("n", "f"), Alias("o", "g")), ("1 closure",)))
+    begun.rebound(patches["two"], Sweep((Alias("n", "h"),)))
+    begun.rebound(patches["three"], Sweep())
+    held = "not touched, with the original: 1 closure"
+
+    found = {each.id: each.notes for each in begun.status().patches}
+    assert found == {
+        "acme/one": ("not vLLM's own", "another", "rebound n:f", "rebound o:g", held),
+        "acme/two": ("rebound n:h",),
+        "acme/three": (),
+        "acme/four": (),
+    }
+    told = [(line["event"], line.get("patch"), line["detail"]) for line in lines[-6:]]
+    assert told == [
+        ("fire", None, "its file was edited"),
+        ("apply", "acme/one", "not vLLM's own; another"),
+        ("rebind", "acme/one", "n:f"),
+        ("rebind", "acme/one", "o:g"),
+        ("rebind", "acme/one", held),
+        ("rebind", "acme/two", "n:h"),
+    ]
+    assert caplog.messages == [
+        "vllm-graft: its file was edited",
+        "vllm-graft: patch 'acme/one': not vLLM's own",
+        "vllm-graft: patch 'acme/one': another",
+        f"vllm-graft: patch 'acme/one': {held}",
+    ]
+    assert (
+        json.loads(json.dumps(begun.status().to_dict()))["patches"][0]["notes"][2] == "rebound n:f"
+    )
+
+
+def test_a_patch_that_waits_for_a_role(journal: Journal, declare: Declare) -> None:
+    """The reason names the roles."""
+    patch = declare("wrap", "m:f", f, process=("worker", "engine_core"))
+    journal.begin(Plan(VllmVersion("0.32.0", "a test"), (Decision(patch),)))
+    journal.waits(patch)
+
+    assert journal.status().patches[0].reason == "waits for the role engine_core or worker"
+
+
+def test_the_fingerprint_is_made_before_implementations_run(
+    journal: Journal, declare: Declare
+) -> None:
+    """What a closure holds changes as it is called; the key of a cache must not."""
+    seen: list[int] = []
+    patch = declare("wrap", "m:f", lambda original: seen.append(1))
+    journal.begin(Plan(VllmVersion("0.32.0", "a test"), (Decision(patch),)))
+    before = journal.fingerprint
+    patch.implementation(None)
+
+    assert journal.fingerprint == before

@@ -13,6 +13,7 @@ import pytest
 
 from vllm_graft import Patch, origin, sources
 from vllm_graft.apply import apply
+from vllm_graft.landing import LANDINGS
 from vllm_graft.origin import edited, stranger
 from vllm_graft.target import Target, find
 
@@ -146,7 +147,11 @@ def subject(write: Write) -> Iterator[ModuleType]:
     write("pack/decorators.py", DECORATORS)
     write("third_party.py", THIRD_PARTY)
     folder = sysconfig.get_paths()["purelib"]
-    code = "def by_torch(function):\n    return lambda *args: function(*args)\n"
+    code = (  # one decorator, two functions
+        "import functools\ndef layer(function):\n    @functools.wraps(function)\n"
+        "    def layer(*args): return function(*args)\n    return layer\n"
+        "def by_torch(function): return layer(layer(function))\n"
+    )
     write(
         "pack/subject.py",
         f"exec(compile({code!r}, {folder + '/torch/it.py'!r}, 'exec'))\n{SUBJECT}",
@@ -205,7 +210,7 @@ def test_what_somebody_else_has_put_there_is_named(
 
 
 def test_a_landing_has_the_note(subject: ModuleType, declare: Declare) -> None:
-    """What a patch found is told; what another patch of ours put there is no stranger."""
+    """What a patch found is told, once; what a patch of ours put there is no stranger."""
     exec("subject.function = instead", vars(importlib.import_module("others")))
 
     def around(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -214,6 +219,10 @@ def test_a_landing_has_the_note(subject: ModuleType, declare: Declare) -> None:
     landing = apply(declare("wrap", "pack.subject:function", around), subject)
 
     assert landing.notes == [stranger(landing.before, Target("pack.subject", "function"), subject)]
+    LANDINGS.add(landing)
+    second = apply(declare("wrap", "pack.subject:function", around, id="second"), subject)
+    LANDINGS.revert(landing)
+    assert second.notes == []
 
 
 def digest(file: Path) -> str:

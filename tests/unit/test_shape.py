@@ -541,7 +541,7 @@ SIGNATURES = [
     ("Base.inherited", "self, a", "self", r"Base.inherited\(self, a: int\)"),
     ("Child.method", "me, a=1", "self, a", r"Child.method\(self, a: int = 1\)"),
     ("Child.method", "*args, **kwargs", "self, *args", r"Child.method\(self, a: int = 1\)"),
-    ("Child.static", "a", "self, a", r"Child.static\(a: int\)"),
+    ("Child.static", "a", "b", r"Child.static\(a: int\)"),
     ("Child.of_class", "cls, a", "a", r"Child.of_class\(cls, a: int\)"),
     ("Child.size", "self", "self, a", r"Child.size\(self\)"),
     ("Child.once", "self", "", r"Child.once\(self\)"),

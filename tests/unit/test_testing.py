@@ -75,8 +75,10 @@ SUBJECT = """
 
 
 @pytest.fixture(autouse=True)
-def subjects(write: Write) -> None:
+def subjects(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     """Write the module that is patched, and modules that take names from it."""
+    for name in (*CACHES, VARIABLE):
+        monkeypatch.delenv(name, raising=False)
     write("subject.py", SUBJECT)
     write("other.py", "def h():\n    return 'original'\n")
     for name in ("user", "late_user"):
@@ -243,8 +245,7 @@ def test_the_layer_remembers_nothing_of_a_block(raising: bool) -> None:
 
     assert memory() == before
     assert all(during[name] != before[name] for name in before if name != "sentinels")
-    assert not applied("acme/f")
-    assert status().patches == ()
+    assert "acme/f" not in {each.id for each in status().patches}
 
 
 def test_names_in_other_modules_follow() -> None:
@@ -416,6 +417,21 @@ def unfinished() -> PatchSet:
     patches = PatchSet("acme")
     patches.replace("subject:f", id="it", **REASONS)
     return patches
+
+
+@pytest.mark.parametrize("target", ["subject:f", "other:h"])
+def test_two_patches_with_one_id_are_not_in_effect_at_once(target: str) -> None:
+    """The error names both declarations, and the patch of the outer block stays."""
+    subject, other = __import__("subject"), __import__("other")
+
+    with armed(single(), vllm="0.32.0"):
+        with (
+            pytest.raises(ConflictError, match="'acme/it' is in effect already, declared at"),
+            armed(single(target, lambda original: "inner"), vllm="0.32.0"),
+        ):
+            raise AssertionError("entered")
+        assert (subject.f(), other.h()) == ("patched", "original")
+    assert (subject.f(), other.h()) == ("original", "original")
 
 
 BLOCKED: dict[str, tuple[Callable[[], list[PatchSet]], str, type[Exception]]] = {
