@@ -13,7 +13,7 @@ MATRIX := 0.27.1 0.28.0 0.29.0 0.30.0 0.31.0 0.32.0
 TORCH       := torch==2.13.0+cpu
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test lint test-unit test-startup test-engine test-matrix test-pythons bench clean
+.PHONY: demo test lint test-unit test-startup test-engine test-matrix test-pythons bench bench-engine clean
 
 demo: $(ENV)/.ready
 	$(BIN)/vllm-graft demo
@@ -53,6 +53,11 @@ test-pythons:
 
 bench: $(ENV)/.ready
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/sweep.py
+
+# Half an hour of engine starts, in turns.
+bench-engine: $(ENV)/.ready
+	$(BIN)/python benchmarks/engine.py
 
 clean:
 	rm -rf .venvs dist build .mypy_cache .ruff_cache .pytest_cache

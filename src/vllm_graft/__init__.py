@@ -22,16 +22,16 @@ if TYPE_CHECKING:
         VerificationError,
         VersionError,
     )
-    from .journal import PatchStatus, Status
     from .patch import Patch, Value
     from .plan import Environment
+    from .states import PatchStatus, Status
 
 _HOMES = {
     "Environment": "plan",
     "Patch": "patch",
     "PatchSet": "declare",
-    "PatchStatus": "journal",
-    "Status": "journal",
+    "PatchStatus": "states",
+    "Status": "states",
     "Value": "patch",
 }
 

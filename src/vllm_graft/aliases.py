@@ -147,12 +147,17 @@ def _bound_to(wanted: Mapping[int, Any], names: Mapping[str, Any]) -> list[tuple
 def _is_alias(replaced: Replaced, module: Any, name: str) -> bool:
     """Tell whether a module has its name from the target, and not from where the target has it.
 
-    A target that is itself a re-export is patched for those who import it from there.
+    A target that is itself a re-export is patched for those who import it from there, and not for
+    the module that defines it.
     """
     target = replaced.landing.patch.target
     if sys.modules.get(target.module) is module and name == target.qualname:
         return False
-    return _is_home(replaced) or imports(module).get(name) == target.module
+    if _is_home(replaced):
+        return True
+    statements = imports(module)
+    source = statements.get(name, statements.get("*", target.module))
+    return source == target.module and module.__name__ != replaced.original.__module__
 
 
 def _is_home(replaced: Replaced) -> bool:

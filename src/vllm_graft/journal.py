@@ -7,8 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from .aliases import Sweep
 from .caches import PLACED_BY, fingerprint, switch_off
@@ -17,58 +17,12 @@ from .groups import GROUPS
 from .patch import Patch
 from .plan import Plan
 from .process import PROCESS
+from .states import PatchStatus, State, Status
 from .trace import Line, Sink
-
-State = Literal["armed", "applied", "skipped", "failed"]
 
 # A child of the logger that vLLM configures, so that our lines appear among its own and in its
 # format. While vLLM has not configured it, warnings go to stderr as Python's logging has it.
 LOGGER = logging.getLogger("vllm.graft")
-
-
-@dataclass(frozen=True)
-class PatchStatus:
-    """The state of one patch in this process; `reason` says why it is skipped or failed.
-
-    `ms` is how long applying it took, in milliseconds. `notes` are what was remarkable about
-    applying it: names in other modules that were rebound, what still holds the original, a target
-    that was not vLLM's own.
-    """
-
-    id: str
-    state: State
-    target: str
-    required: bool
-    reason: str = ""
-    ms: float | None = None
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Status:
-    """What `status()` answers: the layer in this process.
-
-    `activated_by` is `pth`, `start`, `sitecustomize` or `plugin` (late), or None where the layer
-    is off or vLLM has not been imported.
-    """
-
-    activated_by: str | None
-    process: str
-    roles: tuple[str, ...]
-    vllm: str | None
-    version_source: str | None
-    patches: tuple[PatchStatus, ...] = ()
-    problems: tuple[str, ...] = ()
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many patches are in each state."""
-        found = Counter(patch.state for patch in self.patches)
-        return {state: found[state] for state in ("applied", "skipped", "failed", "armed")}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the status as plain values, for JSON."""
-        return asdict(self)
 
 
 class Journal:

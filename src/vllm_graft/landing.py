@@ -12,10 +12,9 @@ class Landing:
     """One patch in effect: what stood at its target, what stands there now, and the way back.
 
     `before` is what the target was, MISSING where it did not exist; `inherited` tells that a class
-    had it from another one; `others` how many references
-    to it there were besides its own name, None where that cannot be told. `former` is what the
-    same patch had put there earlier, where its chain was made anew. `notes` are what a reader of
-    the state should know.
+    had it from another one; `others` is how many references to it there were besides its own name,
+    None where that cannot be told. `former` is what the same patch had put there earlier, where
+    its chain was made anew. `notes` are what a reader of the state should know.
     """
 
     __slots__ = (

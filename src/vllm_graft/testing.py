@@ -23,11 +23,12 @@ from .errors import ConflictError
 from .finder import FINDER
 from .groups import GROUPS
 from .hooks import arm, disarm
-from .journal import JOURNAL, Status
+from .journal import JOURNAL
 from .landing import LANDINGS
 from .plan import Environment, Plan, make_plan
 from .process import PROCESS
 from .settings import Selection, Settings
+from .states import Status
 from .undo import take_back
 from .version import find_version
 
