@@ -35,6 +35,11 @@ class Sweep:
     rebound: tuple[Alias, ...] = ()
     held: tuple[str, ...] = ()
 
+    @property
+    def alarming(self) -> bool:
+        """Whether somebody may call what he holds: tuples are mostly keys of caches."""
+        return any("tuple" not in each for each in self.held)
+
 
 def sweep(landings: Collection[Landing], executed: str | None = None) -> dict[str, Sweep]:
     """Rebind the names that modules still have for what landed patches replaced.

@@ -5,17 +5,16 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from types import ModuleType
 from typing import Any
 
 from . import configs, shape
+from .absent import not_found
 from .compiled import compiling
 from .errors import (
     ApplyError,
     ImplementationError,
     TargetKindError,
-    TargetNotFoundError,
     VerificationError,
 )
 from .holders import references
@@ -24,7 +23,7 @@ from .origin import stranger
 from .patch import Patch, Value
 from .replaced_class import redirect
 from .snapshot import snapshot
-from .target import MISSING, Target, find, load
+from .target import MISSING, Target, find, is_class, load
 
 
 def apply(patch: Patch, module: ModuleType) -> Landing:
@@ -66,9 +65,22 @@ def _change(landing: Landing, module: ModuleType, implementation: Any) -> None:
     if patch.operation == "set" and configs.has_field(namespace, patch.target.name):
         _set_default(landing, namespace, implementation)
         return
+    if patch.operation == "replace" and isinstance(implementation, type):
+        landing.on_revert(_named(implementation))
     landing.value = _made(patch, raw, implementation)
     _land(landing, namespace)
     _verify(patch.target, landing.value, module)
+
+
+def _named(cls: type) -> Callable[[], None]:
+    """Return what gives a class, which will take another's name, its own back."""
+    before = {name: getattr(cls, name) for name in shape.NAMES}
+
+    def rename() -> None:
+        for name, value in before.items():
+            setattr(cls, name, value)
+
+    return rename
 
 
 def _set_default(landing: Landing, cls: type, value: Any) -> None:
@@ -161,47 +173,49 @@ def _resolve(patch: Patch, module: ModuleType) -> tuple[Any, Any]:
     target = patch.target
     namespace = find(module, target.parent)
     if namespace is MISSING:
-        raise _not_found(target, module)
+        raise not_found(patch, module)
     raw = find(namespace, target.name)
+    is_field = patch.operation == "set" and configs.has_field(namespace, target.name)
+    if raw is MISSING:
+        if patch.operation != "add" and not is_field:
+            raise not_found(patch, module)
+        return namespace, raw
+    if not is_field:
+        _refuse_metaclass(target, namespace)
     if patch.operation == "add":
-        if raw is not MISSING:
-            raise TargetKindError(
-                f"{target} exists already, so `add` has nothing to add. Narrow the versions of "
-                "the patch, or use `wrap` or `replace`"
-            )
-    elif raw is MISSING:
-        if patch.operation != "set" or not configs.has_field(namespace, target.name):
-            raise _not_found(target, module)
-    elif (
-        patch.operation in ("wrap", "replace")
-        and not isinstance(namespace, (type, ModuleType))
-        and target.name not in own(namespace)
-        and (inspect.isroutine(raw) or isinstance(raw, classmethod))
-    ):
-        kind = type(namespace)
+        raise TargetKindError(
+            f"{target} exists already, so `add` has nothing to add. Narrow the versions of "
+            "the patch, or use `wrap` or `replace`"
+        )
+    if patch.operation in ("wrap", "replace"):
+        _refuse_method_of_instance(target, namespace, raw)
+    return namespace, raw
+
+
+def _refuse_metaclass(target: Target, namespace: Any) -> None:
+    """Refuse what a class has from its metaclass alone: put on the class it is something else."""
+    name = target.name
+    if not is_class(namespace) or any(name in own(each) for each in namespace.__mro__):
+        return
+    kind = next((each for each in type(namespace).__mro__ if name in own(each)), type)
+    home = f"'{kind.__module__}:{kind.__qualname__}.{name}'"
+    raise TargetKindError(
+        f"{target} is a name of the metaclass {kind.__qualname__}, which neither the class nor "
+        "its bases have. "
+        + ("Patch its __init__, or use `subclass`" if kind is type else f"Patch {home}")
+    )
+
+
+def _refuse_method_of_instance(target: Target, namespace: Any, raw: Any) -> None:
+    kind = type(namespace)
+    if isinstance(namespace, (type, ModuleType)) or target.name in own(namespace):
+        return
+    if inspect.isroutine(raw) or isinstance(raw, classmethod):
         raise TargetKindError(
             f"{target.module}:{target.parent} is an instance of {kind.__qualname__}, and "
             f"{target.name!r} a method of its class, which would not be bound there. "
             f"Patch '{kind.__module__}:{kind.__qualname__}.{target.name}'"
         )
-    return namespace, raw
-
-
-def _not_found(target: Target, module: ModuleType) -> TargetNotFoundError:
-    namespace: Any = module
-    path = target.module
-    for part in target.qualname.split("."):
-        found = find(namespace, part)
-        if found is MISSING:
-            break
-        namespace, path = found, f"{path}.{part}"
-    if namespace is module and hasattr(module, "__getattr__"):
-        hint = f"If {path} provides it lazily, name the module that defines it"
-    else:
-        close = get_close_matches(part, dir(namespace), 1)
-        hint = f"Did you mean {close[0]!r}? " if close else ""
-        hint += "Name the place that it has in this version, or narrow the versions of the patch"
-    return TargetNotFoundError(f"{target} does not exist: {path} has no {part!r}. {hint}")
 
 
 def _operate(patch: Patch, raw: Any, implementation: Any) -> Any:

@@ -8,6 +8,7 @@ import hashlib
 import inspect
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import is_dataclass
@@ -17,6 +18,7 @@ from typing import Any
 
 from .builtin import BUILTIN
 from .patch import Patch, Value
+from .sources import origin_of, parsed
 from .target import Target, spec_of
 
 FINGERPRINT = "VLLM_GRAFT_FINGERPRINT"
@@ -65,7 +67,8 @@ def fingerprint(armed: Iterable[Patch]) -> str | None:
     with the whole file that it is in, since what it calls is mostly there too.
     """
     _digest.cache_clear()
-    _file_of.cache_clear()
+    _digest_of.cache_clear()
+    parsed.cache_clear()
     parts = [
         "\0".join(
             (
@@ -87,8 +90,18 @@ def fingerprint(armed: Iterable[Patch]) -> str | None:
 
 def _source(patch: Patch) -> str:
     if patch.lazy is not None:
-        return f"{patch.lazy} {_digest(_file_of(Target.parse(patch.lazy).module))}"
+        return f"{patch.lazy} {[*map(_digest_of, _modules(Target.parse(patch.lazy)))]}"
     return _described(patch.implementation)
+
+
+def _modules(target: Target) -> Iterator[str]:
+    """Yield the module of a lazy implementation, and those through which it has the name."""
+    seen: list[str] = []
+    module: str | None = target.module
+    while module is not None and module not in seen:
+        seen.append(module)
+        yield module
+        module = origin_of(module, target.qualname.partition(".")[0])
 
 
 def _described(value: Any, within: tuple[Any, ...] = ()) -> str:
@@ -119,9 +132,9 @@ def _inside(value: Any) -> tuple[Any, ...]:
     if inspect.ismethod(value):
         return (value.__self__, value.__func__)
     if not inspect.isfunction(value):
-        return (_digest(_source_file(value)),)
+        return (_digest_of_source(value),)
     return (
-        _digest(_source_file(value)),
+        _digest_of_source(value),
         _code(value.__code__),  # tells two functions of one name apart
         value.__defaults__,
         value.__kwdefaults__,
@@ -142,21 +155,28 @@ def _content(cell: CellType) -> Any:
 
 
 @functools.lru_cache
-def _file_of(module: str) -> str | None:
+def _digest_of(module: str) -> str:
     spec = spec_of(module)
-    return spec.origin if spec else None
+    return _digest(spec.origin, spec.loader) if spec else _NO_SOURCE
 
 
-def _source_file(value: Any) -> str | None:
+def _digest_of_source(value: Any) -> str:
     try:
-        return inspect.getsourcefile(value)
+        file = inspect.getsourcefile(value)
     except TypeError:  # a built-in function or class
-        return None
+        return _NO_SOURCE
+    module = sys.modules.get(value.__module__)
+    return _digest(file, getattr(module, "__loader__", None))
 
 
 @functools.lru_cache  # for one fingerprint: many implementations are in one file
-def _digest(file: str | None) -> str:
+def _digest(file: str | None, loader: Any) -> str:
+    """Return a digest of a file, which may be in an archive that only the loader reads."""
+    read = getattr(loader, "get_data", None) or (lambda path: Path(path).read_bytes())
     try:
-        return hashlib.sha256(Path(file or "").read_bytes()).hexdigest()
+        return hashlib.sha256(read(file or "")).hexdigest()
     except OSError:
-        return "no source"
+        return _NO_SOURCE
+
+
+_NO_SOURCE = "no source"

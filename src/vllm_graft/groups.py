@@ -37,12 +37,12 @@ class Groups:
         self._chosen.add(str(folder))
         atexit.register(_remove, folder, os.getpid())
 
-    def fail(self, patch: Patch, reason: str) -> None:
-        """Count the group of a patch as failed from now on."""
+    def fail(self, patch: Patch, reason: str, how: str = "failed") -> None:
+        """Count the group of a patch as failed from now on, in every process of the run."""
         if patch.group is None or self.failure(patch) is not None:
             return
         place = f"{PROCESS.name}, pid {os.getpid()}"
-        self._failed[patch.group] = f"{patch.id!r} failed ({place}): {reason}"
+        self._failed[patch.group] = f"{patch.id!r} {how} ({place}): {reason}"
         _write(patch.group, self._failed[patch.group])
 
     def failure(self, patch: Patch) -> str | None:

@@ -119,6 +119,7 @@ _KINDS: dict[type, str] = {
     types.CellType: "closure",
     types.MethodType: "bound method",
     functools.partial: "partial",
+    tuple: "tuple",
 }
 
 

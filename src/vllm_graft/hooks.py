@@ -35,8 +35,7 @@ def arm(plan: Plan, settings: Settings, journal: Journal) -> "list[ModuleHook]":
     by_module: dict[str, list[Patch]] = {}
     for patch in plan.armed:
         by_module.setdefault(patch.target.module, []).append(patch)
-    if any(patch.group for patch in plan.armed):
-        GROUPS.share()
+    _share_groups(plan)
     hooks = [
         ModuleHook(module, patches, plan, settings, journal)
         for module, patches in by_module.items()
@@ -53,6 +52,16 @@ def arm(plan: Plan, settings: Settings, journal: Journal) -> "list[ModuleHook]":
         sys.meta_path.insert(0, FINDER)
     _rebind(late, journal)  # one pass through all modules for all of them
     return present
+
+
+def _share_groups(plan: Plan) -> None:
+    """Tell the other processes of the run what belongs to a group and is skipped in this one."""
+    members = [decision for decision in plan.decisions if decision.patch.group]
+    if members:
+        GROUPS.share()
+    for decision in members:
+        if not decision.armed and decision.cause != "together":
+            GROUPS.fail(decision.patch, decision.reason, "is skipped")
 
 
 def disarm(hooks: "Iterable[ModuleHook]") -> None:

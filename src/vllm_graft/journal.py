@@ -14,6 +14,8 @@ from .aliases import Sweep
 from .caches import PLACED_BY, fingerprint, switch_off
 from .errors import ApplyError
 from .groups import GROUPS
+from .landing import LANDINGS
+from .origin import overwritten
 from .patch import Patch
 from .plan import Plan
 from .process import PROCESS
@@ -106,7 +108,8 @@ class Journal:
             left = f"not touched, with the original: {', '.join(found.held)}"
             self.event("rebind", patch, detail=left)
             self._note(patch, left)
-            LOGGER.warning("vllm-graft: patch %r: %s", patch.id, left)
+            level = logging.WARNING if found.alarming else logging.DEBUG
+            LOGGER.log(level, "vllm-graft: patch %r: %s", patch.id, left)
 
     def out_of_reach(self, patches: Iterable[Patch]) -> None:
         """Record that the module of patches is run under another name than its own."""
@@ -226,15 +229,20 @@ class Journal:
         self.event("arm", patch, detail=f"required, and {reason}")
 
     def _current(self, patch_id: str) -> PatchStatus | None:
-        """Return the state of a patch; its group may have failed in another process meanwhile."""
+        """Return the state of a patch now.
+
+        Its group may have failed in another process meanwhile, or others have changed its target.
+        """
         status = self._states.get(patch_id)
         if status is None or status.state not in ("applied", "armed"):
             return status
         failure = GROUPS.failure(self._patches[patch_id])
-        if failure is None:
-            return status
-        reason = f"it belongs together with another patch: {failure}"
-        return replace(status, state="failed", reason=reason)
+        if failure is not None:
+            reason = f"it belongs together with another patch: {failure}"
+            return replace(status, state="failed", reason=reason)
+        landing = LANDINGS.get(patch_id)
+        other = overwritten(landing) if landing is not None else None
+        return status if other is None else replace(status, state="failed", reason=other)
 
     def never_fired(self) -> list[str]:
         """Return the ids of the patches whose target was never imported here."""

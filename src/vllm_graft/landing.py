@@ -106,8 +106,11 @@ def inner(value: Any) -> Any:
 
 
 def own(namespace: Any) -> Mapping[str, Any]:
-    """Return what a module, class or object binds itself."""
-    found: Mapping[str, Any] = getattr(namespace, "__dict__", {})
+    """Return what a module, class or object binds itself; nothing where it does not let us ask."""
+    try:
+        found: Mapping[str, Any] = namespace.__dict__
+    except Exception:  # what stands in sys.modules may be anything
+        return {}
     return found
 
 

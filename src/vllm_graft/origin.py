@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .landing import LANDINGS, Landing
 from .sources import definition, imports, parsed
 from .target import Target, find
 from .version import distributions
@@ -32,6 +33,22 @@ def stranger(raw: Any, target: Target, module: ModuleType) -> str | None:
     if foreign is None or _accounts_for(foreign, raw, target, module):
         return None
     return f"{target} was patched before, by others: it is {place}"
+
+
+def overwritten(landing: Landing) -> str | None:
+    """Say who has replaced what a patch put at its target; None where that is called still."""
+    target, value = landing.patch.target, landing.value
+    home = sys.modules.get(target.module)
+    if home is None or landing.patch.operation not in ("wrap", "replace", "subclass"):
+        return None
+    now = find(home, target.qualname)
+    if now is value or any(each.before is value for each in LANDINGS.chain(target)):
+        return None
+    if isinstance(value, type):
+        kept = isinstance(now, type) and issubclass(now, value)
+    else:
+        kept = not set(map(id, _layers(value))).isdisjoint(map(id, _layers(now)))
+    return None if kept else f"others have replaced it at {target} since, by {now!r}"
 
 
 def edited(module: ModuleType) -> str | None:

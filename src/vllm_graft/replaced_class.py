@@ -1,8 +1,11 @@
 """What makes a subclass stand in for a class that others hold: in dictionaries, schemas, bases."""
 
+from inspect import Parameter
 from typing import Any
 
+from .errors import TargetKindError
 from .landing import Landing, own
+from .signatures import signature
 
 
 def redirect(landing: Landing) -> None:
@@ -12,18 +15,40 @@ def redirect(landing: Landing) -> None:
     subclass when calling it, and classes that inherit from the original inherit from the subclass.
     """
     original, made = landing.before, landing.value
+    _check_maker(original)
     inherited = original.__new__
+    called = _with_class(original)
     if "__new__" not in own(original) and inherited is object.__new__:
         # CPython does not reset the slot (tp_new) of a class that once had a `__new__`, and
         # object.__new__ then refuses arguments. So one is left behind that adds nothing.
-        landing.on_revert(lambda: setattr(original, "__new__", staticmethod(_new(inherited))))
-    landing.put(original, "__new__", staticmethod(_new(inherited, original, made)))
+        left = staticmethod(_new(called, inherited))
+        landing.on_revert(lambda: setattr(original, "__new__", left))
+    landing.put(original, "__new__", staticmethod(_new(called, inherited, original, made)))
     for heir in original.__subclasses__():
         if heir is not made:
             _move(landing, heir, original, made)
 
 
-def _new(inherited: Any, original: Any = None, made: Any = None) -> Any:
+def _check_maker(original: type) -> None:
+    """Raise `TargetKindError` for classes whose instances others make without calling them."""
+    if type(original).__module__.partition(".")[0] == "msgspec":
+        raise TargetKindError(
+            f"{original.__qualname__} is a msgspec.Struct, whose decoders make instances without "
+            "calling the class. Patch its methods"
+        )
+
+
+def _with_class(original: type) -> Any:
+    """Return the signature of a class for a `__new__`; None where Python does not know it."""
+    called = signature(original)
+    if called is None:
+        return None
+    cls = Parameter("cls", Parameter.POSITIONAL_ONLY)
+    rest = [each for each in called.parameters.values() if each.name != "cls"]
+    return called.replace(parameters=[cls, *rest])
+
+
+def _new(called: Any, inherited: Any, original: Any = None, made: Any = None) -> Any:
     """Return a `__new__` that calls the inherited one, for `made` where `original` is called."""
     takes_nothing = inherited is object.__new__
 
@@ -36,6 +61,8 @@ def _new(inherited: Any, original: Any = None, made: Any = None) -> Any:
             raise TypeError(f"{cls.__name__}() takes no arguments")
         return inherited(cls)
 
+    if called is not None:
+        __new__.__signature__ = called  # type: ignore[attr-defined]
     return __new__
 
 

@@ -5,15 +5,23 @@ it drops a `wrapt.FunctionWrapper` without an error (VLLM's compiled forwards ca
 """
 
 import functools
-import inspect
 import sys
 import types
 from collections.abc import AsyncIterator, Callable, Generator
+from inspect import Signature
 from typing import Any
 
 from .errors import SignatureError, TargetKindError
-from .signatures import first_by_place, obstacle, signature, with_original
-from .target import Target, find
+from .signatures import (
+    first_by_place,
+    flavour,
+    flavours,
+    obstacle,
+    of_instances,
+    signature,
+    with_original,
+)
+from .target import Target, find, is_class
 
 Function = Callable[..., Any]
 
@@ -26,9 +34,9 @@ def wrap(raw: Any, implementation: Function, target: Target) -> Any:
     def closure(original: Function) -> Function:
         _check_flavour(original, implementation, "plain")
         check_call(original, implementation, target, raw, wraps=True)
-        return functools.update_wrapper(
-            _BY_FLAVOUR[flavour(original)](original, implementation), original
-        )
+        function = _BY_FLAVOUR[flavour(original)](original, implementation)
+        functools.update_wrapper(function, original)
+        return _showing(function, original, target) if _of_object(original) else function
 
     return _like(raw, closure, target)
 
@@ -37,22 +45,46 @@ def replace(raw: Any, implementation: Function, target: Target) -> Any:
     """Return a copy of the implementation under the name of what it replaces."""
 
     def copy(original: Function) -> Function:
+        _check_flavour(original, implementation)
         function = _plain(implementation)
-        _check_flavour(original, function)
         check_call(original, function, target, raw)
         own = dict(vars(function))
-        called = signature(original)
-        functools.update_wrapper(function, original, _NAMES)
+        functools.update_wrapper(function, original, NAMES)
         vars(function).pop("__wrapped__")
         vars(function).update(own)
-        if called is not None and called != signature(function):
-            vars(function)["__signature__"] = called
-        return function
+        return _showing(function, original, target)
 
     return _like(raw, copy, target)
 
 
-_NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
+NAMES = ("__module__", "__name__", "__qualname__", "__doc__")
+
+
+def _called(original: Function, target: Target) -> Signature | None:
+    """Return the signature of an original; what each class has from `object` is called as it is."""
+    first = _of_object(original)
+    if first and _is_in_class(target):
+        return of_instances(find(sys.modules.get(target.module), target.parent), first)
+    return signature(original)
+
+
+def _is_in_class(target: Target) -> bool:
+    return is_class(find(sys.modules.get(target.module), target.parent))
+
+
+def _of_object(original: Any) -> str | None:
+    """Return the first argument of what a class has that defines no `__init__` or `__new__`."""
+    if original is object.__init__:
+        return "self"
+    return "cls" if original is object.__new__ else None
+
+
+def _showing(function: Function, original: Function, target: Target) -> Function:
+    """Let a function show the signature of the original, whatever its own is."""
+    called = _called(original, target)
+    if called is not None and called != signature(function):
+        vars(function)["__signature__"] = called
+    return function
 
 
 def rename(cls: type, original: type, target: Target) -> type:
@@ -73,11 +105,15 @@ def check_call(
     wraps: bool = False,
 ) -> None:
     """Raise `SignatureError` where some call of the original is one that the other refuses."""
-    theirs, ours = signature(original), signature(_inner(implementation))
+    theirs, ours = _called(original, target), signature(_inner(implementation))
     if theirs is None or ours is None:
         return
     called = theirs
-    if target.parent and not isinstance(raw, staticmethod) and not isinstance(original, type):
+    if (
+        target.parent
+        and not isinstance(raw, (staticmethod, *_BOUND))
+        and not isinstance(original, type)
+    ):
         called = first_by_place(called)
     problem = obstacle(with_original(called) if wraps else called, ours)
     if problem:
@@ -93,10 +129,10 @@ def _check_flavour(original: Function, implementation: Function, *more: str) -> 
 
     A plain function around another kind may hand on what the original gives.
     """
-    theirs, ours = flavour(original), flavour(_inner(implementation))
-    if ours not in (theirs, *more):
+    theirs, ours = flavours(original), flavour(_inner(implementation))
+    if ours not in (*theirs, *more):
         raise TargetKindError(
-            f"it is a {theirs} function, and the implementation is a {ours} function. "
+            f"it is a {theirs[0]} function, and the implementation is a {ours} function. "
             "Make them alike"
         )
 
@@ -107,19 +143,12 @@ def _inner(implementation: Any) -> Function:
     return implementation  # type: ignore[no-any-return]
 
 
-def flavour(function: Function) -> str:
-    """Return what calling a function gives: plain, coroutine, generator, async generator."""
-    if inspect.iscoroutinefunction(function):
-        return "coroutine"
-    if inspect.isasyncgenfunction(function):
-        return "async generator"
-    return "generator" if inspect.isgeneratorfunction(function) else "plain"
-
-
 def _like(raw: Any, make: Callable[[Function], Function], target: Target) -> Any:
     """Make a function from the one inside a descriptor, and put it into such a descriptor."""
 
-    def made(original: Function) -> Function:
+    def made(original: Any) -> Function:
+        if not callable(original):  # a class method around a property
+            raise _no_function(raw)
         function = make(original)
         _settle(function, original, target)
         return function
@@ -132,12 +161,32 @@ def _like(raw: Any, make: Callable[[Function], Function], target: Target) -> Any
         return type(raw)(made(raw.fget), raw.fset, raw.fdel, raw.__doc__)
     if isinstance(raw, functools.cached_property):
         return type(raw)(made(raw.func))
-    if inspect.isroutine(raw) or isinstance(raw, functools._lru_cache_wrapper):
+    if isinstance(raw, types.ClassMethodDescriptorType):
+        return classmethod(made(raw))
+    if isinstance(raw, _BOUND):
+        return staticmethod(made(raw)) if _is_in_class(target) else made(raw)
+    if isinstance(raw, _FUNCTIONS):
         return made(raw)
-    raise TargetKindError(
-        f"it is {_described(raw)}, not a function, method or property. "
-        + ("Patch its methods, or use `subclass`" if isinstance(raw, type) else "Use `set`")
-    )
+    raise _no_function(raw)
+
+
+_FUNCTIONS = (
+    types.FunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    functools._lru_cache_wrapper,
+)
+_BOUND = (types.BuiltinFunctionType, types.MethodType, types.MethodWrapperType)
+"""What does not become a method in a class, as a plain function would."""
+
+
+def _no_function(raw: Any) -> TargetKindError:
+    remedy = "Use `set`"
+    if isinstance(raw, type):
+        remedy = "Patch its methods, or use `subclass`"
+    elif hasattr(type(raw), "__get__"):
+        remedy = "Use `set` with one made by hand, or patch the function that it calls"
+    return TargetKindError(f"it is {_described(raw)}, not a function, method or property. {remedy}")
 
 
 def _settle(function: Function, original: Function, target: Target) -> None:
@@ -173,11 +222,7 @@ def _plain(implementation: Function) -> Function:
     """Return a new plain function that does what the implementation does."""
     implementation = _inner(implementation)
     if not isinstance(implementation, types.FunctionType):
-
-        def function(*args: Any, **kwargs: Any) -> Any:
-            return implementation(*args, **kwargs)
-
-        return function
+        return _BY_FLAVOUR[flavour(implementation)](implementation, _call)
     copy = types.FunctionType(
         implementation.__code__,
         implementation.__globals__,
@@ -191,6 +236,10 @@ def _plain(implementation: Function) -> Function:
     setattr(copy, annotations, getattr(implementation, annotations))
     vars(copy).update(vars(implementation))
     return copy
+
+
+def _call(function: Function, *args: Any, **kwargs: Any) -> Any:
+    return function(*args, **kwargs)
 
 
 # One closure for each flavour, so that asking a wrapped function what it is gives the answer of

@@ -1,6 +1,8 @@
-"""Whether one function can be called in every way that another one can."""
+"""Whether one function can be called in every way that another one can, and what a call gives."""
 
+import functools
 import inspect
+import types
 from collections.abc import Callable, Iterator
 from inspect import Parameter, Signature
 from typing import Any
@@ -17,6 +19,43 @@ def signature(function: Callable[..., Any]) -> Signature | None:
         return inspect.signature(function)
     except (TypeError, ValueError, NameError):  # built-in, or annotated with names not there
         return None
+
+
+def flavour(function: Callable[..., Any]) -> str:
+    """Return what calling a function gives: plain, coroutine, generator, async generator."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not isinstance(function, (types.FunctionType, types.MethodType)):
+        function = type(function).__call__
+    if inspect.iscoroutinefunction(function):
+        return "coroutine"
+    if inspect.isasyncgenfunction(function):
+        return "async generator"
+    return "generator" if inspect.isgeneratorfunction(function) else "plain"
+
+
+def flavours(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return what a call may give: a plain decorator hands on what a coroutine function gives.
+
+    Not so generators: behind a plain decorator they are context managers more often than not.
+    """
+    outer = flavour(function)
+    try:
+        hidden = outer == "plain" and flavour(inspect.unwrap(function)) == "coroutine"
+    except ValueError:  # it wraps itself
+        hidden = False
+    return (outer, "coroutine") if hidden else (outer,)
+
+
+def of_instances(cls: type, first: str) -> Signature | None:
+    """Return how `object.__init__` or `object.__new__` is called when instances are made."""
+    called = signature(cls)
+    if called is None:
+        return None
+    parameter = Parameter(first, Parameter.POSITIONAL_ONLY)
+    return called.replace(
+        parameters=[parameter, *called.parameters.values()], return_annotation=Signature.empty
+    )
 
 
 def first_by_place(signature: Signature) -> Signature:

@@ -1,5 +1,6 @@
 """Remembers a module, for patches that change it in ways of their own."""
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from types import ModuleType
@@ -17,6 +18,9 @@ class Contents(list[Any]):
     """What was in a container, to be told from a container of somebody else's."""
 
 
+_SEQUENCES = (list, set, deque)
+
+
 def snapshot(module: ModuleType) -> Callable[[], None]:
     """Return a function that gives a module, its classes and containers back what they have now.
 
@@ -29,8 +33,9 @@ def snapshot(module: ModuleType) -> Callable[[], None]:
     attributes: list[tuple[Any, Mapping[str, Any]]] = [
         (space, Names(own(space))) for space in (module, *classes)
     ]
-    tables = [(each, Names(each)) for each in names.values() if type(each) is dict]
-    lists = [(each, Contents(each)) for each in names.values() if type(each) in (list, set)]
+    values = list(names.values())
+    tables = [(each, Names(each)) for each in values if issubclass(type(each), dict)]
+    lists = [(each, Contents(each)) for each in values if issubclass(type(each), _SEQUENCES)]
 
     def restore() -> None:
         for space, before in attributes:
@@ -40,7 +45,7 @@ def snapshot(module: ModuleType) -> Callable[[], None]:
             table.update(entries)
         for container, items in lists:
             container.clear()
-            (container.extend if isinstance(container, list) else container.update)(items)
+            (container.update if isinstance(container, set) else container.extend)(items)
 
     return restore
 

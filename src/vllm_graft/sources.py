@@ -58,6 +58,17 @@ def parsed(module: str) -> ast.Module | None:
         return None
 
 
+def origin_of(module: str, name: str) -> str | None:
+    """Return the module from which a module's source imports a name; None where it does not."""
+    tree = parsed(module)
+    found = definition(tree, name) if tree is not None else None
+    if not isinstance(found, ast.ImportFrom):
+        return None
+    spec = spec_of(module)
+    is_package = spec is not None and spec.submodule_search_locations is not None
+    return _origin(found, module if is_package else module.rpartition(".")[0])
+
+
 def has_main_guard(module: str) -> bool:
     """Tell whether a module is meant to be run as a program too: `if __name__ == "__main__"`."""
     tree = parsed(module)

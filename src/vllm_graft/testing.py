@@ -11,6 +11,7 @@
 Nothing of vLLM is imported that the test does not import.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -43,9 +44,9 @@ def armed(
 
     Modules that are imported already are patched at once, the others when the block imports them;
     they stay imported, with what they had. Yields `status`, which answers for these sets alone, as
-    does `vllm_graft.applied`. `vllm` is the version to assume, the installed one by default;
-    `select` is what `VLLM_GRAFT_PATCHES` would say; `roles` are held in the block. vLLM uses no
-    compile cache meanwhile.
+    does `vllm_graft.applied`. `vllm` is the version to assume, by default that of `VLLM_VERSION`,
+    else the installed one; `select` is what `VLLM_GRAFT_PATCHES` would say; `roles` are held in
+    the block. vLLM uses no compile cache meanwhile.
 
     Where the layer is active, what it has in effect stays. Where it is not, importing vLLM in the
     block does not activate it.
@@ -53,11 +54,12 @@ def armed(
     Raises what would stop vLLM: `ApplyError`, `ConflictError`, `DeclarationError`,
     `UnknownVersionError`; `ConflictError` too where another patch has an id and is in effect.
     """
-    settings = Settings(selection=Selection.parse(select), version=vllm)
+    version = vllm or os.environ.get("VLLM_VERSION") or None
+    settings = Settings(selection=Selection.parse(select), version=version)
     for patch_set in sets:
         patch_set.seal()
     catalog = Catalog(sets, {each.name: "a test" for each in sets})
-    plan = make_plan(catalog, Environment(find_version(vllm)), settings)
+    plan = make_plan(catalog, Environment(find_version(version)), settings)
     for problem in (*plan.problems, *_twins(plan)):
         raise problem
     with (
@@ -112,6 +114,8 @@ def _taken_back(plan: Plan) -> Iterator[None]:
     finally:
         LANDINGS.remember_runs = remembered
         disarm([hook for hook in FINDER.hooks.values() if hook not in hooks.values()])
+        if not hooks and FINDER in sys.meta_path:
+            sys.meta_path.remove(FINDER)
         FINDER.hooks.update(hooks)
         new = [landing for landing in LANDINGS if landing not in landings]
         take_back([landing for landing in new if landing.patch.id in ids])

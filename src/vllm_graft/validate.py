@@ -166,6 +166,11 @@ def _check_implementation(operation: Operation, implementation: Any) -> None:
         return
     if callable(implementation):
         return
+    if isinstance(implementation, (classmethod, property)):
+        raise _Mistake(
+            f"the implementation is a {type(implementation).__name__}",
+            "Give its function: what the target is in its class is kept.",
+        )
     raise _Mistake(
         f"the implementation is {implementation!r}",
         "Give a function or class, or where to import it from as 'module:qualname'"

@@ -70,6 +70,7 @@ PROGRAM = """
 
     if __name__ == "__main__":
         told.tell("first", {before})
+        {before_child}
         context = multiprocessing.get_context({method!r})
         process = context.Process(target=child, args=({names!r},), name="EngineCore")
         process.start()
@@ -95,6 +96,7 @@ class Run:
         before: tuple[str, ...] = (),
         names: tuple[str, ...] = (),
         after: tuple[str, ...] = (),
+        before_child: str = "",
         in_child: str = "",
         before_last: str = "",
         required: bool = False,
@@ -109,6 +111,7 @@ class Run:
             names=names,
             before=", ".join(map(repr, before)),
             after=", ".join(map(repr, after)),
+            before_child=before_child,
             in_child=in_child,
             before_last=before_last,
         )
@@ -161,6 +164,22 @@ def test_child_sees_failure_of_parent(run: Run, method: str) -> None:
     assert (then["effects"], then["states"]) == (["original", "original"], FAILED)
     assert then["applied"] == []
     assert f"MainProcess, pid {first['pid']}" in then["reasons"][0]
+
+
+def test_parent_sees_what_a_child_skips(run: Run) -> None:
+    """What the plan of one process leaves out counts in no other process of the run."""
+    told = run(
+        "nobody",
+        before=("early",),
+        before_child="os.environ['VLLM_GRAFT_PATCHES'] = '-acme/culprit'",
+        names=("early",),
+        after=("final",),
+    )
+    then, last = told["EngineCore-then"], told["MainProcess-last"]
+    assert (then["effects"], then["states"]) == (["original"], ["skipped"] * 3)
+    assert (last["states"], last["applied"]) == (FAILED, [])
+    assert last["effects"][1] == "original"
+    assert f"'acme/culprit' is skipped (EngineCore, pid {then['pid']})" in last["reasons"][0]
 
 
 @pytest.mark.parametrize("method", METHODS)

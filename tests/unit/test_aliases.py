@@ -282,7 +282,7 @@ def test_inherited_method(armed: Armed, home: None, write: Write) -> None:
     ("source", "found"),
     [
         pytest.param("kept = {'f': home.resolve}", "1 container", id="dict"),
-        pytest.param("kept = [[home.resolve], (home.resolve,)]", "2 containers", id="list"),
+        pytest.param("kept = [[home.resolve], (home.resolve,)]", "1 container, 1 tuple", id="list"),
         pytest.param("class Kept:\n    f = staticmethod(home.resolve)", "1 container", id="class"),
         pytest.param("kept = (lambda f: lambda: f)(home.resolve)", "1 closure", id="closure"),
         pytest.param("kept = functools.partial(home.resolve, 1)", "1 partial", id="partial"),
@@ -617,3 +617,27 @@ def test_odd_things_among_the_modules(
     armed.wrap("home:resolve")
     armed.arm()
     assert armed.events("rebind") == ["rebind acme/p user:resolve"]
+
+
+@pytest.mark.parametrize(
+    ("later", "state"),
+    [
+        ("home.resolve = lambda a: None", "failed"),
+        (
+            "below = home.resolve\nhome.resolve = functools.wraps(below)(lambda a: below(a))",
+            "applied",
+        ),
+    ],
+    ids=["replaced", "wrapped"],
+)
+def test_what_others_put_there_later(
+    armed: Armed, home: None, write: Write, later: str, state: str
+) -> None:
+    """A patch that others have replaced since counts as failed, unless they call it."""
+    armed.wrap("home:resolve")
+    armed.arm()
+    load(write, later=f"import functools, home\n{later}")
+    (found,) = armed.journal.status().patches
+    assert found.state == state
+    assert armed.journal.is_applied("acme/p") is (state == "applied")
+    assert ("others have replaced it at home:resolve" in found.reason) is (state == "failed")

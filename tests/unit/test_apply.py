@@ -1,6 +1,7 @@
 """One patch on one module: what the six operations do, and that a failure leaves no trace."""
 
 import functools
+import importlib
 import pickle
 import sys
 from collections.abc import Callable
@@ -254,9 +255,7 @@ def test_run_imports_a_module_that_patches_by_itself(
     assert vars(subject)["LIMIT"] == 17
 
 
-@pytest.mark.parametrize(
-    ("operation", "implementation"), [("replace", Other), ("subclass", more)], ids=str
-)
+@pytest.mark.parametrize(("operation", "implementation"), [("replace", Other), ("subclass", more)])
 def test_a_class_takes_the_name_of_the_one_it_replaces(
     subject: ModuleType, declare: Declare, operation: str, implementation: Any
 ) -> None:
@@ -439,6 +438,120 @@ def test_a_lazy_module_is_never_asked(make: Make, declare: Declare) -> None:
     for operation in ("wrap", "replace", "set", "subclass"):
         with pytest.raises(TargetNotFoundError, match="name the module that defines it"):
             apply(declare(operation, "subject:Lazy.method", around), module)
+
+
+def test_several_targets_none_of_which_exists(subject: ModuleType, declare: Declare) -> None:
+    """The error says so, and not of the first alone."""
+    several = r"has no 'gone', and none of the other candidates exists\. Name"
+
+    with pytest.raises(TargetNotFoundError, match=several):
+        apply(declare("wrap", "subject:gone | absent:gone", around), subject)
+    with pytest.raises(TargetNotFoundError, match=r"has no 'gone'\. Name"):
+        apply(declare("wrap", "subject:gone", around), subject)
+
+
+@pytest.mark.parametrize(
+    ("qualname", "hint"),
+    [
+        ("Base.init", r"Did you mean 'limit'\?"),
+        ("Base.reduce_ex", r"no 'reduce_ex'\. Name the place"),
+        ("Base.__init", r"Did you mean '__init__'\?"),
+        ("Base.__inherited", r"Did you mean 'inherited'\?"),
+    ],
+)
+def test_special_names_are_not_proposed_for_others(
+    subject: ModuleType, declare: Declare, qualname: str, hint: str
+) -> None:
+    """`__init__` is close to many a name, and hardly ever what is meant."""
+    with pytest.raises(TargetNotFoundError, match=hint):
+        apply(declare("wrap", f"subject:{qualname}", around), subject)
+
+
+LAZY = """
+    UNRELATED = {"LLM": 5, "Other": "no reference", "Gone": "front.gone:Gone", "Up": "..up:Up"}
+    MODULE_ATTRS = {"LLM": ".llm:LLM", "Plain": "front.llm:Other"}
+    MODULES = {"Config": "front.llm", "Pair": ("front.llm", "Two"), "Alone": [".llm"]}
+    environment_variables = {"VLLM_PORT": lambda: 1}
+
+    def __getattr__(name):
+        raise SystemExit(f"asked for {name}")
+    """
+
+
+@pytest.mark.parametrize(
+    ("qualname", "hint"),
+    [
+        ("LLM", "front provides it lazily: name 'front.llm:LLM'"),
+        ("LLM.generate", "name 'front.llm:LLM.generate'"),
+        ("Plain.f", "name 'front.llm:Other.f'"),
+        ("Config", "name 'front.llm:Config'"),
+        ("Pair.f", "name 'front.llm:Two.f'"),
+        ("Alone", "name 'front.llm:Alone'"),
+        ("VLLM_PORT", r"`run` on 'front' and change environment_variables\['VLLM_PORT'\]"),
+        *((name, "If front provides it lazily") for name in ("Other", "Gone", "Up", "unknown")),
+    ],
+)
+def test_what_a_module_provides_lazily_is_named(
+    write: Write, declare: Declare, qualname: str, hint: str
+) -> None:
+    """The module's own table says where its home is; nothing is imported for that."""
+    write("front/__init__.py", dedent(LAZY))
+    write("front/llm.py", "1 / 0\n")
+
+    with pytest.raises(TargetNotFoundError, match=hint):
+        apply(declare("wrap", f"front:{qualname}", around), importlib.import_module("front"))
+
+
+META = """
+import abc
+import enum
+
+class Meta(type):
+    def named(cls, a):
+        return a
+    shared = 1
+
+class Held(metaclass=Meta):
+    shared = 2
+
+class Heir(Held):
+    pass
+
+class Abstract(abc.ABC):
+    pass
+"""
+
+
+@pytest.mark.parametrize("operation", ["wrap", "replace", "set", "subclass", "add"])
+@pytest.mark.parametrize(
+    ("qualname", "remedy"),
+    [
+        ("Held.named", "Patch 'subject:Meta.named'"),
+        ("Heir.named", "Patch 'subject:Meta.named'"),
+        ("Abstract.register", "Patch 'abc:ABCMeta.register'"),
+        ("Held.__call__", "Patch its __init__, or use `subclass`"),
+    ],
+)
+def test_a_name_of_the_metaclass_is_refused(
+    make: Make, declare: Declare, operation: str, qualname: str, remedy: str
+) -> None:
+    """On the class it would be a method of the instances; the error names its place."""
+    module = make(META)
+
+    with pytest.raises(TargetKindError, match=remedy):
+        apply(declare(operation, f"subject:{qualname}", around), module)
+
+    for name in ("named", "register", "__call__"):
+        assert not any(name in vars(cls) for cls in (module.Held, module.Heir, module.Abstract))
+
+
+def test_a_name_that_the_metaclass_has_as_well(make: Make, declare: Declare) -> None:
+    """What a class or one of its bases has is the class's, whatever its metaclass has."""
+    module = make(META)
+
+    apply(declare("set", "subject:Heir.shared", 3), module)
+
+    assert (module.Heir.shared, module.Held.shared, module.Meta.shared) == (3, 2, 1)
 
 
 HIDING = {

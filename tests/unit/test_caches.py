@@ -2,11 +2,13 @@
 
 import functools
 import hashlib
+import importlib
 import json
 import math
 import os
 import shutil
 import sys
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -723,3 +725,31 @@ def test_a_child_that_inherits_the_variables_does_not_warn_again(
         """)
         == "1 0"
     )
+
+
+def test_a_lazy_implementation_counts_with_where_its_name_comes_from(
+    write: Write, declare: Declare
+) -> None:
+    """A package that re-exports an implementation hides no change of the module that has it."""
+    write("impl/__init__.py", "from .inner import f")
+    write("impl/inner.py", "def f(): return 1")
+    patch = declare("replace", "vllm.a:f", "impl:f")
+    before = fingerprint([patch])
+    write("impl/inner.py", "def f(): return 2")
+    assert fingerprint([patch]) != before
+
+
+def test_an_implementation_in_an_archive_counts_with_its_source(
+    site: Path, monkeypatch: pytest.MonkeyPatch, declare: Declare
+) -> None:
+    """What only a loader can read, as from a zip file, is in the fingerprint too."""
+    found = []
+    for number in (1, 2):
+        archive = site / f"packed{number}.zip"
+        with zipfile.ZipFile(archive, "w") as file:
+            file.writestr("zipped.py", f"def f(): return {number}")
+        with monkeypatch.context() as patched:
+            patched.syspath_prepend(str(archive))
+            importlib.invalidate_caches()
+            found.append(fingerprint([declare("replace", "vllm.a:f", "zipped:f")]))
+    assert found[0] != found[1]

@@ -1,6 +1,7 @@
 """A class that a subclass has replaced: whoever holds the original gets the subclass."""
 
 import copy
+import inspect
 import pickle
 import sys
 from collections.abc import Callable
@@ -485,3 +486,43 @@ def test_models_that_hold_the_original_make_the_subclass(make: Make, land: Land)
         assert request.size == 2
     landing.revert()
     assert type(module.Batch(requests=[{}]).requests[0]) is original
+
+
+@pytest.mark.parametrize("made", ["", "def __init__(self, a, b=1): super().__init__(a, b)"])
+def test_the_signature_of_the_class_is_kept(make: Make, declare: Declare, made: str) -> None:
+    """Before, during and after, the class is called in the same way, and so are its heirs."""
+    subject = make(
+        """
+        class C:
+            def __init__(self, a, b=1): ...
+        class Heir(C): ...
+        """
+    )
+    before = [str(inspect.signature(each)) for each in (subject.C, subject.Heir)]
+    space: dict[str, Any] = {}
+    exec(f"def more(Original):\n class C(Original):\n  {made or 'pass'}\n return C", space)
+    first = apply(declare("subclass", "subject:C", space["more"]), subject)
+    second = apply(declare("subclass", "subject:C", space["more"]), subject)
+    assert [str(inspect.signature(each)) for each in (subject.C, subject.Heir)] == before
+    second.revert()
+    first.revert()
+    assert [str(inspect.signature(each)) for each in (subject.C, subject.Heir)] == before
+
+
+def test_a_class_whose_instances_are_made_without_calling_it_is_refused(
+    make: Make, declare: Declare
+) -> None:
+    """msgspec's decoders make the original: the error proposes to patch methods."""
+    subject = make(
+        """
+        class Meta(type): ...
+        Meta.__module__ = "msgspec._core"
+        class C(metaclass=Meta): ...
+        """
+    )
+    before = subject.C
+    patch = declare("subclass", "subject:C", lambda original: type("C", (original,), {}))
+    with pytest.raises(TargetKindError, match="Patch its methods"):
+        apply(patch, subject)
+    assert subject.C is before
+    assert "__new__" not in vars(before)

@@ -521,6 +521,232 @@ def test_an_operation_that_does_not_fit_the_target_is_refused(
     assert vars(module) == before
 
 
+DESCRIPTORS = """
+import contextlib, functools, math
+
+class classproperty:
+    def __init__(self, function):
+        self.function = function
+    def __get__(self, instance, owner):
+        return self.function(owner)
+
+class Told:
+    def told(self, a):
+        return a
+    partial = functools.partialmethod(told, 3)
+    @functools.singledispatchmethod
+    def dispatched(self, a):
+        return a
+    @classproperty
+    def own(cls):
+        return cls.__name__
+    chained = classmethod(property(lambda cls: 1))
+    root = math.sqrt
+    bound = "a b".split
+    made = dict.__dict__["fromkeys"]
+
+class Keys(dict):
+    pass
+
+Told.lent = "lent".join.__call__
+"""
+
+
+@pytest.mark.parametrize("operation", ["wrap", "replace"])
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("partial", "a partialmethod, not .* `set` with one made by hand, or patch the function"),
+        ("dispatched", "a singledispatchmethod"),
+        ("own", "a classproperty"),
+        ("chained", "a classmethod"),
+    ],
+)
+def test_a_descriptor_of_another_kind_is_refused(
+    make: Make, declare: Declare, operation: str, name: str, problem: str
+) -> None:
+    """A plain function in the place of it would be used as another thing than it was."""
+    module = make(DESCRIPTORS)
+    before = dict(vars(module.Told))
+
+    with pytest.raises(TargetKindError, match=f"it is {problem}"):
+        apply(declare(operation, f"subject:Told.{name}", around), module)
+
+    assert dict(vars(module.Told)) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "expression", "expected"),
+    [
+        ("Told.root", "Told().root(4)", 2),
+        ("Told.lent", "Told().lent('ab')", "alentb"),
+        ("Told.bound", "Told().bound()", ["a", "b"]),
+        ("Keys.fromkeys", "Keys.fromkeys([1])", {1: None}),
+        ("Keys.get", "Keys({1: 2}).get(1)", 2),
+        ("Keys.__len__", "len(Keys({1: 2}))", 1),
+    ],
+)
+def test_what_is_written_in_c_is_bound_as_it_was(
+    make: Make, declare: Declare, name: str, expression: str, expected: Any
+) -> None:
+    """A built-in function in a class gets no self, a method of a built-in class gets its own."""
+    module = make(DESCRIPTORS)
+    calls: list[Any] = []
+
+    def counting(original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        calls.append(args)
+        return original(*args, **kwargs)
+
+    apply(declare("wrap", f"subject:{name}", counting), module)
+
+    assert eval(expression, vars(module)) == expected
+    assert len(calls) == 1
+    assert type(inner(find(module, name))) is types.FunctionType
+
+
+class Later:
+    """An object that is called as a coroutine function."""
+
+    async def __call__(self, *_args: Any) -> int:
+        """Answer -1."""
+        return -1
+
+    async def stream(self, *_args: Any) -> AsyncIterator[int]:
+        """Answer -1."""
+        yield -1
+
+
+@pytest.mark.parametrize(
+    ("kind", "implementation"),
+    [
+        ("coroutine", functools.partial(instead_coroutine)),
+        ("coroutine", functools.partial(functools.partial(Later()))),
+        ("coroutine", Later()),
+        ("coroutine", staticmethod(instead_coroutine)),
+        ("Child.later", Later()),
+        ("stream", Later().stream),
+        ("stream", functools.partial(instead_stream)),
+        ("generator", functools.partial(instead_generator)),
+    ],
+)
+def test_what_a_call_of_any_callable_gives_is_seen(
+    subject: ModuleType, land: Land, kind: str, implementation: Any
+) -> None:
+    """A partial or an object stands in for a function of its kind, and what lands is of it."""
+    _, expression, _ = KINDS[kind]
+
+    before, after = land("replace", kind, implementation)
+
+    assert eval(expression, vars(subject)) == -1
+    assert inspect.iscoroutinefunction(after) == inspect.iscoroutinefunction(before)
+    assert inspect.isasyncgenfunction(after) == inspect.isasyncgenfunction(before)
+
+
+def test_an_object_called_as_a_coroutine_does_not_replace_a_function(land: Land) -> None:
+    """Its callers would get a coroutine that nobody awaits."""
+    for operation in ("wrap", "replace"):
+        with pytest.raises(TargetKindError, match=r"a plain function, .* is a coroutine"):
+            land(operation, "function", Later())
+
+
+DECORATED = """
+import asyncio, contextlib, functools
+
+def traced(function):
+    @functools.wraps(function)
+    def traced(*args, **kwargs):
+        return function(*args, **kwargs)
+    return traced
+
+@traced
+async def later(a):
+    return a
+
+@contextlib.contextmanager
+def context(a):
+    yield a
+"""
+
+
+@pytest.mark.parametrize("operation", ["wrap", "replace"])
+@pytest.mark.parametrize("kind", ["coroutine", "plain"])
+def test_a_coroutine_function_behind_a_plain_decorator(
+    make: Make, declare: Declare, operation: str, kind: str
+) -> None:
+    """An implementation of either kind may stand there, once and twice, and is awaited."""
+    module = make(DECORATED)
+    given: dict[tuple[str, str], Any] = {
+        ("wrap", "coroutine"): around_coroutine,
+        ("wrap", "plain"): lambda original, a: original(a + 100),
+        ("replace", "coroutine"): instead_coroutine,
+        ("replace", "plain"): lambda a: instead_coroutine(-a),
+    }
+
+    apply(declare(operation, "subject:later", given[operation, kind]), module)
+
+    expected = 101 if operation == "wrap" else -1
+    assert asyncio.run(module.later(1)) == expected
+    if operation == "wrap":
+        assert not inspect.iscoroutinefunction(module.later)  # as before
+        apply(declare("wrap", "subject:later", around_coroutine), module)
+        assert asyncio.run(module.later(1)) == expected + 100
+
+
+@pytest.mark.parametrize("implementation", [around_generator, instead_generator])
+def test_a_context_manager_is_not_taken_for_its_generator(
+    make: Make, declare: Declare, implementation: Any
+) -> None:
+    """Its callers enter what it gives, and a generator cannot be entered."""
+    operation = "wrap" if implementation is around_generator else "replace"
+
+    with pytest.raises(TargetKindError, match=r"a plain function, .* is a generator"):
+        apply(declare(operation, "subject:context", implementation), make(DECORATED))
+
+
+MAKING = """
+class Bare:
+    pass
+
+class Sized:
+    def __new__(cls, size):
+        return object.__new__(cls)
+
+class Initialised:
+    def __init__(self, size):
+        self.size = size
+"""
+MAKINGS = [
+    # the target, what takes the calls, what does not, how an instance is made
+    ("Bare.__init__", "self", "self, a", "Bare()"),
+    ("Bare.__new__", "cls", "cls, a", "Bare()"),
+    ("Sized.__init__", "self, size", "self", "Sized(1)"),
+    ("Initialised.__new__", "cls, size", "cls", "Initialised(size=1)"),
+]
+
+
+@pytest.mark.parametrize(("kind", "fits", "refused", "call"), MAKINGS)
+def test_what_a_class_has_from_object_is_called_as_the_class(
+    make: Make, declare: Declare, kind: str, fits: str, refused: str, call: str
+) -> None:
+    """An implementation takes what instances are made with, and need not take more."""
+    module = make(MAKING)
+    cls = getattr(module, kind.partition(".")[0])
+    before = inspect.signature(cls)
+    space: dict[str, Any] = {"made": []}
+    for name, parameters in (("fits", fits), ("refused", refused)):
+        first = fits.partition(",")[0]
+        body = f"made.append(1); return original({first})"
+        exec(f"def {name}(original, {parameters}): {body}", space)
+
+    with pytest.raises(SignatureError, match=r"the target is object\.__"):
+        apply(declare("wrap", f"subject:{kind}", space["refused"]), module)
+    apply(declare("wrap", f"subject:{kind}", space["fits"]), module)
+
+    assert type(eval(call, vars(module))) is cls
+    assert space["made"] == [1]
+    assert inspect.signature(cls) == before
+
+
 @pytest.mark.parametrize("kind", ["coroutine", "generator", "stream", "Child.later"])
 def test_a_plain_function_may_hand_on_what_any_kind_of_function_gives(
     subject: ModuleType, land: Land, kind: str

@@ -301,7 +301,7 @@ def test_status_and_applied_answer_in_the_block() -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({}, "original original"),
+        ({}, "patched original"),
         ({"vllm": "0.30.0"}, "patched original"),
         ({"vllm": "0.30.0", "roles": ["worker"]}, "patched patched"),
         ({"vllm": "0.30.0", "roles": ["engine_core"]}, "patched original"),
@@ -313,7 +313,10 @@ def test_status_and_applied_answer_in_the_block() -> None:
 def test_the_block_says_what_would_be_in_the_environment(
     options: dict[str, Any], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Version, selection and roles decide as they do in activation; the environment does not."""
+    """Version, selection and roles decide as they do in activation.
+
+    Of the environment the version counts, where none is given.
+    """
     monkeypatch.setenv("VLLM_VERSION", "0.30.0")
     monkeypatch.setenv("VLLM_GRAFT_PATCHES", "nobody/*")
     optional: Any = {"vllm": "==0.30.*", "required": False}
