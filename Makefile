@@ -13,10 +13,13 @@ MATRIX := 0.27.1 0.28.0 0.29.0 0.30.0 0.31.0 0.32.0
 TORCH       := torch==2.13.0+cpu
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test lint test-unit test-startup test-engine test-matrix test-pythons bench bench-engine clean
+.PHONY: demo env test lint test-unit test-startup test-engine test-matrix test-pythons bench bench-engine clean
 
 demo: $(ENV)/.ready
 	$(BIN)/vllm-graft demo
+
+# The environment for VLLM=… alone, without running anything in it.
+env: $(ENV)/.ready
 
 test: lint test-unit test-startup test-engine
 

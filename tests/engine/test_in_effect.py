@@ -44,20 +44,6 @@ def replaced(vllm: Vllm) -> Outcome:
     return vllm.probe("probe-replaced", "layers", VLLM_GRAFT_PATCHES="effects/replace-*")
 
 
-@pytest.fixture(scope="module")
-def aliased(vllm: Vllm) -> Outcome:
-    """An engine with wraps of the functions that most modules import, which counts in the end."""
-    (vllm.folder / "aliased").mkdir()
-    return vllm.ask(
-        "aliased",
-        {
-            "PYTHONPATH": vllm.effects,
-            "VLLM_GRAFT_PATCHES": "aliased/*",
-            "EFFECTS_FOLDER": str(vllm.folder / "aliased"),
-        },
-    )
-
-
 @pytest.mark.parametrize("way", ["eager", "compiled"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_wrap_is_in_effect(plain: Outcome, wrapped: Outcome, kind: str, way: str) -> None:
@@ -111,6 +97,7 @@ def test_a_subclass_stands_under_the_name_of_its_original(wrapped: Outcome) -> N
     }
 
 
+@pytest.mark.once
 def test_without_patches_the_keys_are_those_of_vllm(vllm: Vllm, plain: Outcome) -> None:
     """A layer without any patch selected, traced or not, changes no key of a cache."""
     off = vllm.probe("probe-off", "environment", VLLM_GRAFT="0", VLLM_GRAFT_TRACE="")
@@ -129,6 +116,7 @@ def test_the_keys_tell_patches_apart(plain: Outcome, wrapped: Outcome) -> None:
     assert not after["disabled"]
 
 
+@pytest.mark.once
 def test_where_the_key_cannot_be_had_the_cache_is_off(vllm: Vllm) -> None:
     """On a vLLM that is too new for the built-in patches, patches switch the compile cache off."""
     new = vllm.probe(
@@ -139,6 +127,7 @@ def test_where_the_key_cannot_be_had_the_cache_is_off(vllm: Vllm) -> None:
     assert new.log.count("compile cache is off for this run") == 1
 
 
+@pytest.mark.once
 def test_no_name_keeps_an_original(vllm: Vllm, aliased: Outcome) -> None:
     """When an engine has started, no module of any process has one of 20 much-used originals."""
     assert aliased.code == 0, aliased.log[-6000:]
@@ -149,6 +138,7 @@ def test_no_name_keeps_an_original(vllm: Vllm, aliased: Outcome) -> None:
         assert sum(new for _, new in counts.values()) > 200
 
 
+@pytest.mark.once
 def test_nothing_had_to_be_rebound(aliased: Outcome) -> None:
     """Armed before the import, patches are what other modules take, but for circular imports."""
     assert [line for line in aliased.trace if line["event"] == "rebind"] == []
