@@ -106,6 +106,8 @@ def _modules(target: Target) -> Iterator[str]:
 
 def _described(value: Any, within: tuple[Any, ...] = ()) -> str:
     """Describe a value alike in every process: no addresses, no folders, no order of hashes."""
+    if value is None or type(value) in _PLAIN:
+        return repr(value)
     if any(value is each for each in within):
         return "itself"
     described = functools.partial(_described, within=(*within, value))
@@ -127,15 +129,20 @@ def _described(value: Any, within: tuple[Any, ...] = ()) -> str:
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
+_PLAIN = (str, bytes, bool, int, float, complex)
+
+
 def _inside(value: Any) -> tuple[Any, ...]:
     """Return what else a function or class consists of: its file, and what it was made with."""
     if inspect.ismethod(value):
         return (value.__self__, value.__func__)
     if not inspect.isfunction(value):
         return (_digest_of_source(value),)
+    digest = _digest_of_source(value)
+    told_apart = digest != _NO_SOURCE and value.__name__ != "<lambda>"
     return (
-        _digest_of_source(value),
-        _code(value.__code__),  # tells two functions of one name apart
+        digest,
+        value.__code__.co_firstlineno if told_apart else _code(value.__code__),
         value.__defaults__,
         value.__kwdefaults__,
         [_content(cell) for cell in value.__closure__ or ()],
@@ -161,10 +168,13 @@ def _digest_of(module: str) -> str:
 
 
 def _digest_of_source(value: Any) -> str:
-    try:
-        file = inspect.getsourcefile(value)
-    except TypeError:  # a built-in function or class
-        return _NO_SOURCE
+    if inspect.isfunction(value):
+        file: str | None = value.__code__.co_filename
+    else:
+        try:
+            file = inspect.getsourcefile(value)
+        except TypeError:  # a built-in function or class
+            return _NO_SOURCE
     module = sys.modules.get(value.__module__)
     return _digest(file, getattr(module, "__loader__", None))
 
