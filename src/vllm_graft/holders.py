@@ -72,7 +72,8 @@ def held(replaced: Sequence[Replaced]) -> dict[str, tuple[str, ...]]:
         if isinstance(each.original, type):
             heirs: list[type] = each.original.__subclasses__()
             counts[id(each.original)]["subclass"] = sum(heir is not each.value for heir in heirs)
-    originals = [each.original for each in replaced]
+    # A tuple, which the call below passes on as it is; from 3.13 on it is found as a holder.
+    originals = tuple(each.original for each in replaced)
     ignored = {id(originals), *_known(replaced)}
     for holder in gc.get_referrers(*originals):
         if id(holder) in ignored or isinstance(holder, _NOBODY):
