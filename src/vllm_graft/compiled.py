@@ -24,7 +24,7 @@ _DECORATORS = (
 )
 _COMPILED = ("__pydantic_core_schema__", "__pydantic_validator__", "__pydantic_serializer__")
 
-CLASS_VARIABLE = dataclasses._FIELD_CLASSVAR  # type: ignore[attr-defined]
+CLASS_VARIABLE: object = vars(dataclasses)["_FIELD_CLASSVAR"]
 """How @dataclass marks what has the annotation `ClassVar`; there is no public sign of it."""
 
 

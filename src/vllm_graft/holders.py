@@ -48,7 +48,7 @@ def _count(namespace: Any, name: str) -> int:
 class _Alone:
     """A function and a static method that nobody else holds, to count references by."""
 
-    def function() -> None:  # type: ignore[misc]
+    def function(self) -> None:
         """Do nothing."""
 
     @staticmethod

@@ -62,7 +62,7 @@ def _new(called: Any, inherited: Any, original: Any = None, made: Any = None) ->
         return inherited(cls)
 
     if called is not None:
-        __new__.__signature__ = called  # type: ignore[attr-defined]
+        vars(__new__)["__signature__"] = called
     return __new__
 
 

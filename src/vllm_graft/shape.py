@@ -138,9 +138,9 @@ def _check_flavour(original: Function, implementation: Function, *more: str) -> 
 
 
 def _inner(implementation: Any) -> Function:
-    if isinstance(implementation, (staticmethod, classmethod)):
-        return implementation.__func__
-    return implementation  # type: ignore[no-any-return]
+    static = isinstance(implementation, (staticmethod, classmethod))
+    function: Function = implementation.__func__ if static else implementation
+    return function
 
 
 def _like(raw: Any, make: Callable[[Function], Function], target: Target) -> Any:

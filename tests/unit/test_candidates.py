@@ -123,7 +123,7 @@ def test_status_shows_the_chosen_place(catalog: Catalog, monkeypatch: pytest.Mon
 def test_the_chosen_place_is_patched(catalog: Catalog) -> None:
     """The source decides, before anything is imported, and the hook is for that module."""
     with armed(*catalog.sets, vllm="0.32.0") as status:
-        import subject  # type: ignore[import-not-found]
+        import subject  # type: ignore[import-not-found]  # written above
 
         assert subject.f() == "patched"
         assert [(each.state, each.target) for each in status().patches] == [

@@ -151,7 +151,7 @@ def land(declare: Declare) -> Land:
     """Return a function that applies a patch to the module called subject."""
 
     def land(operation: str, qualname: str, implementation: Any) -> Landing:
-        import subject  # type: ignore[import-not-found]
+        import subject  # type: ignore[import-not-found]  # written above
 
         return apply(declare(operation, f"subject:{qualname}", implementation), subject)
 

@@ -467,7 +467,7 @@ def test_models_that_hold_the_original_make_the_subclass(make: Make, land: Land)
     original = module.Request
 
     def more_model(cls: Any) -> Any:
-        class More(cls):  # type: ignore[misc]
+        class More(cls):  # type: ignore[misc]  # known at run time
             def answer(self) -> str:
                 return "subclass"
 

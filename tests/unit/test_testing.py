@@ -93,7 +93,7 @@ def constant(*_args: Any, **_kwargs: Any) -> str:
 def patched_d(original: Any) -> Any:
     """Return a subclass whose instances show it."""
 
-    class D(original):  # type: ignore[misc]
+    class D(original):  # type: ignore[misc]  # known at run time
         def __init__(self) -> None:
             super().__init__()
             self.made = "patched"

@@ -97,7 +97,7 @@ def nothing(_module: Any) -> None:
 def counting_block_pool(original: type) -> type:
     """Return a subclass that can be told."""
 
-    class Pool(original):  # type: ignore[misc]
+    class Pool(original):  # type: ignore[misc]  # known at run time
         signature = "effects"
 
     return Pool
