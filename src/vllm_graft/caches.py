@@ -24,6 +24,8 @@ from .target import Target, spec_of
 FINGERPRINT = "VLLM_GRAFT_FINGERPRINT"
 """The name under which the fingerprint stands among vLLM's compile factors."""
 
+MODELS = "VLLM_GRAFT_MODELS"
+"""The name among them of the implementations that factories have chosen."""
 
 PLACED_BY = ("vllm-graft/compile-factors", "vllm-graft/compute-hash")
 """The patches that put the fingerprint into the keys of the compile caches; each vLLM has one."""
@@ -177,6 +179,22 @@ def _digest_of_source(value: Any) -> str:
             return _NO_SOURCE
     module = sys.modules.get(value.__module__)
     return _digest(file, getattr(module, "__loader__", None))
+
+
+@functools.lru_cache
+def package_digest(module: str) -> str:
+    """Return a digest of all Python files of the package that a module belongs to."""
+    spec = spec_of(module.partition(".")[0])
+    if spec is None or not spec.submodule_search_locations:
+        return _digest_of(module)
+    parts = [
+        f"{file.relative_to(folder)} {_digest(str(file), None)}"
+        for folder in spec.submodule_search_locations
+        for file in Path(folder).rglob("*.py")
+    ]
+    if not parts:  # in an archive
+        return _digest_of(module)
+    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
 
 
 @functools.lru_cache  # for one fingerprint: many implementations are in one file

@@ -8,6 +8,8 @@ from .builtin import builtin_sets
 from .declare import PatchSet
 from .errors import BrokenSetError, ConflictError, DeclarationError
 from .imports import without_heavy_imports
+from .models.registry import BUILTIN_MODELS, ORIGIN, SET, get_models, models_set, origin
+from .models.registry import GROUP as MODELS
 from .patch import Patch
 
 GROUP = "vllm_graft.patches"
@@ -37,31 +39,43 @@ class Catalog:
         return tuple(patch for patch_set in self.sets for patch in patch_set.patches)
 
 
-def load_catalog(entry_points: Sequence[metadata.EntryPoint] | None = None) -> Catalog:
-    """Load every patch set. One that cannot be loaded is kept as broken and hides no other."""
+def load_catalog(
+    entry_points: Sequence[metadata.EntryPoint] | None = None,
+    factories: Sequence[metadata.EntryPoint] = (),
+) -> Catalog:
+    """Load every patch set. One that cannot be loaded is kept as broken and hides no other.
+
+    `entry_points` name sets and `factories` the factories of models, by default those of the
+    installed distributions.
+    """
     if entry_points is None:
-        entry_points = tuple(metadata.entry_points(group=GROUP))
-    sets = {patch_set.name: patch_set for patch_set in builtin_sets()}
+        installed = metadata.entry_points()
+        entry_points = tuple(installed.select(group=GROUP))
+        factories = tuple(installed.select(group=MODELS))
+    models, broken = _models(factories)
+    sets = {patch_set.name: patch_set for patch_set in (*builtin_sets(), models)}
     for patch_set in sets.values():
         patch_set.seal()
-    origins = dict.fromkeys(sets, "vllm-graft (built in)")
-    broken = []
+    origins = dict.fromkeys(sets, ORIGIN)
     for entry_point in sorted(set(entry_points), key=lambda found: (found.name, found.value)):
-        origin = _origin(entry_point)
         try:
             patch_set = _load(entry_point)
             _check(patch_set, entry_point, origins)
         except BrokenSetError as error:
-            broken.append(BrokenSet(entry_point.name, origin, error))
+            broken.append(BrokenSet(entry_point.name, origin(entry_point), error))
             continue
         sets[patch_set.name] = patch_set
-        origins[patch_set.name] = origin
+        origins[patch_set.name] = origin(entry_point)
     return Catalog(tuple(sets.values()), origins, tuple(broken))
 
 
-def _origin(entry_point: metadata.EntryPoint) -> str:
-    dist = entry_point.dist
-    return f"{dist.name} {dist.version}" if dist is not None else "an unknown distribution"
+def _models(
+    factories: Sequence[metadata.EntryPoint],
+) -> tuple[PatchSet, list[BrokenSet]]:
+    try:
+        return models_set(get_models(factories)), []
+    except BrokenSetError as error:
+        return models_set(BUILTIN_MODELS), [BrokenSet(SET, "", error)]
 
 
 def _load(entry_point: metadata.EntryPoint) -> PatchSet:
@@ -110,7 +124,7 @@ def _check(
 def _broken(entry_point: metadata.EntryPoint, problem: str, remedy: str = "") -> BrokenSetError:
     way_out = f"To go on without it: VLLM_GRAFT_PATCHES='-{entry_point.name}/*'."
     return BrokenSetError(
-        f"patch set {entry_point.name!r} ({entry_point.value}, {_origin(entry_point)}) cannot be "
+        f"patch set {entry_point.name!r} ({entry_point.value}, {origin(entry_point)}) cannot be "
         f"loaded: {problem}. {remedy}".rstrip(". ")
         + f". {way_out}"
     )

@@ -8,6 +8,9 @@
     ├── VersionError
     │   ├── InvalidVersionOverrideError (ValueError)   VLLM_VERSION is no version
     │   └── UnknownVersionError (RuntimeError)    which vLLM this is cannot be told
+    ├── ModelError (RuntimeError)                 a model factory gives no implementation
+    │   ├── UnsupportedConfigError                the model cannot be had as it is asked for
+    │   └── FactoryError                          the factory, or what it chose, is at fault
     └── ApplyError (RuntimeError)                 a patch cannot land
         ├── TargetNotFoundError (LookupError)     its module or name does not exist
         ├── TargetKindError (TypeError)           the operation does not fit what is there
@@ -16,7 +19,9 @@
         └── VerificationError                     it landed, and reading back shows another object
 
 None of them is an ImportError or an AttributeError: code that tries an optional import or asks
-`hasattr` would take those for an answer and go on without the patch.
+`hasattr` would take those for an answer and go on without the patch. Those of models are no
+ValueError either: they are raised while vLLM makes its configuration, and pydantic would turn them
+into a ValidationError of its own.
 """
 
 
@@ -50,6 +55,18 @@ class InvalidVersionOverrideError(VersionError, ValueError):
 
 class UnknownVersionError(VersionError, RuntimeError):
     """Required patches are selected, and the version of vLLM is unknown."""
+
+
+class ModelError(GraftError, RuntimeError):
+    """A model factory gives no implementation for a configuration."""
+
+
+class UnsupportedConfigError(ModelError):
+    """A model is asked for in a way that its factory does not offer on this platform."""
+
+
+class FactoryError(ModelError):
+    """A factory cannot be imported, raised, or chose what is no implementation."""
 
 
 class ApplyError(GraftError, RuntimeError):

@@ -80,8 +80,8 @@ class Journal:
             LOGGER.warning("vllm-graft: %s", warning)
         for problem in plan.problems:
             self.problem(str(problem))
-        if not any(patch.id in PLACED_BY for patch in plan.armed):
-            self._distrust_caches("no built-in patch for it takes part with this vLLM")
+        if self.fingerprint and not any(patch.id in PLACED_BY for patch in plan.armed):
+            self.distrust_caches("no built-in patch for it takes part with this vLLM")
 
     def fired(self, module: str, note: str | None) -> None:
         """Record that a module has been imported, and what is remarkable about it."""
@@ -147,12 +147,12 @@ class Journal:
         self.event("fail", patch, detail=str(error))
         if fatal:
             self._fatal[patch.id] = error
-        if patch.id in PLACED_BY:
-            self._distrust_caches(str(error).partition("\n")[0])
+        if patch.id in PLACED_BY and self.fingerprint:
+            self.distrust_caches(str(error).partition("\n")[0])
 
-    def _distrust_caches(self, why: str) -> None:
-        """Switch vLLM's compile cache off where its key would not tell our patches apart."""
-        if self.fingerprint and switch_off(os.environ):
+    def distrust_caches(self, why: str) -> None:
+        """Switch vLLM's compile cache off where its key would not tell what is ours apart."""
+        if switch_off(os.environ):
             LOGGER.warning(
                 "vllm-graft: vLLM's compile cache is off for this run: the fingerprint of the "
                 "selected patches cannot be put into its key (%s), and a graph compiled without "
@@ -170,6 +170,15 @@ class Journal:
     def fingerprint(self) -> str | None:
         """The fingerprint of the patches selected here; None where there are none."""
         return self._fingerprint
+
+    @property
+    def vllm(self) -> str | None:
+        """The version of vLLM that the plan is for, as it was found."""
+        return self._plan.vllm.text if self._plan else None
+
+    def patch(self, patch_id: str) -> Patch | None:
+        """Return a patch of the plan by its id."""
+        return self._patches.get(patch_id)
 
     def is_applied(self, patch_id: str) -> bool:
         """Tell whether a patch is applied here; warn once about an id that nobody declared."""

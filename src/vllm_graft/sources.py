@@ -69,6 +69,61 @@ def origin_of(module: str, name: str) -> str | None:
     return _origin(found, module if is_package else module.rpartition(".")[0])
 
 
+def bases(target: Target) -> Iterator[Target]:
+    """Yield where the bases of a class are defined, as far as sources say it."""
+    found = _class_at(target)
+    if found is None:
+        return
+    home, node = found
+    for base in node.bases:
+        written = Target(home.module, ast.unparse(base).partition("[")[0])
+        there = _class_at(_through_module(written))
+        if there is not None:
+            yield there[0]
+
+
+def _class_at(target: Target) -> tuple[Target, ast.ClassDef] | None:
+    """Return a class's definition and where it is, following `from` imports of its name."""
+    seen = set()
+    while target not in seen:
+        seen.add(target)
+        tree = parsed(target.module)
+        node: ast.AST | None = tree
+        for part in target.qualname.split("."):
+            node = definition(node, part) if node is not None else None
+        if isinstance(node, ast.ClassDef):
+            return target, node
+        if not isinstance(node, ast.ImportFrom):
+            return None
+        imported = _imported(node, target.name, target.module)
+        if imported is None:
+            return None
+        target = imported
+    return None
+
+
+def _imported(node: ast.ImportFrom, name: str, module: str) -> Target | None:
+    origin = _origin(node, _package(module))
+    there = next((each.name for each in node.names if (each.asname or each.name) == name), None)
+    return Target(origin, there) if origin and there else None
+
+
+def _through_module(target: Target) -> Target:
+    """Return the target in the module that `module.Class` names, where `module` is imported."""
+    first, *rest = target.qualname.split(".")
+    tree = parsed(target.module)
+    node = definition(tree, first) if tree is not None and rest else None
+    if isinstance(node, ast.Import):
+        alias = next(each for each in node.names if (each.asname or each.name).startswith(first))
+        path = alias.name.split(".") if alias.asname else [first, *rest[:-1]]
+        return Target(".".join(path), rest[-1])
+    if isinstance(node, ast.ImportFrom):
+        imported = _imported(node, first, target.module)
+        if imported is not None:
+            return Target(".".join((imported.module, imported.qualname, *rest[:-1])), rest[-1])
+    return target
+
+
 def has_main_guard(module: str) -> bool:
     """Tell whether a module is meant to be run as a program too: `if __name__ == "__main__"`."""
     tree = parsed(module)
@@ -116,9 +171,9 @@ def _in_base(target: Target, base: ast.expr, tree: ast.Module, seen: frozenset[T
     if isinstance(found, ast.ClassDef):
         return _defines(Target(target.module, f"{name}.{target.name}"), tree, seen)
     if isinstance(found, ast.ImportFrom):
-        origin = _origin(found, _package(target.module))
-        there = next(each.name for each in found.names if (each.asname or each.name) == name)
-        return origin is not None and _elsewhere(Target(origin, f"{there}.{target.name}"), seen)
+        there = _imported(found, name, target.module)
+        if there is not None:
+            return _elsewhere(Target(there.module, f"{there.qualname}.{target.name}"), seen)
     return False
 
 

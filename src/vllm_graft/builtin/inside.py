@@ -7,9 +7,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..caches import FINGERPRINT
+from ..caches import FINGERPRINT, MODELS
 from ..hooks import take_out_failed_groups
 from ..journal import JOURNAL
+from ..models import inside as models
+from ..models.resolve import FACTORIES
 from ..process import PROCESS
 from ..settings import VARIABLES
 
@@ -23,18 +25,23 @@ def register_variables(envs: ModuleType) -> None:
 
 
 def compile_factors(original: Callable[[], dict[str, object]]) -> dict[str, object]:
-    """Return vLLM's factors without the layer's variables, and with the patches' fingerprint."""
+    """Return vLLM's factors without the layer's variables, and with what is not vLLM's own."""
     factors = {name: value for name, value in original().items() if name not in VARIABLES}
-    fingerprint = JOURNAL.fingerprint
-    return {**factors, FINGERPRINT: fingerprint} if fingerprint else factors
+    return {**factors, **_marks()}
 
 
 def compute_hash(original: Callable[[], str]) -> str:
-    """Return vLLM's hash, with the patches' fingerprint mixed in where there is one."""
-    text, fingerprint = original(), JOURNAL.fingerprint
-    if not fingerprint:
+    """Return vLLM's hash, with what is not vLLM's own mixed in where there is any."""
+    text, marks = original(), _marks()
+    if not marks:
         return text
-    return hashlib.sha256(f"{text} {fingerprint}".encode()).hexdigest()
+    return hashlib.sha256(f"{text} {sorted(marks.values())}".encode()).hexdigest()
+
+
+def _marks() -> dict[str, str]:
+    """Return the patches' fingerprint, and the mark of models that factories have chosen."""
+    marks = {FINGERPRINT: JOURNAL.fingerprint, MODELS: FACTORIES.mark()}
+    return {name: mark for name, mark in marks.items() if mark}
 
 
 def own_cache_folder(original: Function, self: Any, *args: Any, **kwargs: Any) -> None:
@@ -47,13 +54,16 @@ def own_cache_folder(original: Function, self: Any, *args: Any, **kwargs: Any) -
 
 def model_info_file(original: Callable[[Any], str], self: Any) -> str:
     """Return the name of a file of model information, other patches having another one."""
-    name, fingerprint = original(self), JOURNAL.fingerprint
+    name, fingerprint = models.model_info_file(original(self), self), JOURNAL.fingerprint
     return f"{name.removesuffix('.json')}-{fingerprint}.json" if fingerprint else name
 
 
 def engine_core(original: Function, *args: Any, **kwargs: Any) -> Any:
     """Hold the role `engine_core` from the start of the original on."""
     PROCESS.gain("engine_core")
+    for config in (*args, *kwargs.values()):
+        if hasattr(config, "model_config"):
+            models.agree(config)
     return original(*args, **kwargs)
 
 

@@ -76,6 +76,90 @@ patches.wrap(
 )
 
 
+_MODELS = "vllm_graft.models.inside"
+
+
+def _model(target: str, name: str, implementation: str, versions: str, why: str, how: str) -> None:
+    patches.wrap(
+        target,
+        f"{_MODELS}:{implementation}",
+        id=name,
+        vllm=versions,
+        required=False,
+        why=why,
+        how=how,
+        upstream="None: vLLM's registry takes one class for an architecture, not a choice.",
+        remove="When an architecture can have several implementations in vLLM.",
+    )
+
+
+_REGISTRY = "vllm.model_executor.models.registry:_ModelRegistry"
+
+_model(
+    f"{_REGISTRY}.register_model",
+    "model-register",
+    "register_model",
+    ">=0.9.2,<0.34",
+    "A factory is no torch.nn.Module, and vLLM takes no other class; who registers an "
+    "architecture last has it, without a word in newer releases.",
+    "Take a factory as a lazy string, trace every registration, and warn where one replaces a "
+    "factory.",
+)
+_model(
+    f"{_REGISTRY}.inspect_model_cls",
+    "model-inspect",
+    "inspect_model_cls",
+    ">=0.9.2,<0.34",
+    "vLLM inspects the class that is registered, and a factory has none of the implementation's "
+    "flags.",
+    "Show vLLM the implementation that the factory chooses, and give the error of one that cannot "
+    "be inspected.",
+)
+_model(
+    f"{_REGISTRY}.resolve_model_cls",
+    "model-resolve",
+    "resolve_model_cls",
+    ">=0.9.2,<0.34",
+    "vLLM adapts, caches and builds the class that is registered.",
+    "Give vLLM the implementation that the factory chooses.",
+)
+_model(
+    "vllm.model_executor.model_loader.utils:get_model_architecture",
+    "model-architecture",
+    "get_model_architecture",
+    ">=0.9.2,<0.34",
+    "vLLM keeps the class of a model by its folder and architecture: another choice for it in the "
+    "same process would be answered with the first.",
+    "Empty that cache when factories choose otherwise than before.",
+)
+_model(
+    "vllm.engine.arg_utils:EngineArgs.create_engine_config",
+    "model-options",
+    "create_engine_config",
+    ">=0.9.2,<0.34",
+    "The registry is asked before vLLM has given the user's additional_config to anything.",
+    "Keep it at hand while the configurations are made.",
+)
+_model(
+    "vllm.config.vllm:VllmConfig.__post_init__ >=0.11.1"
+    " | vllm.config:VllmConfig.__post_init__ <0.11.1",
+    "model-vllm-config",
+    "vllm_config_made",
+    ">=0.10.1,<0.34",
+    "A VllmConfig that is made by hand brings the user's additional_config when its model has "
+    "been inspected already.",
+    "Ask the factories again.",
+)
+_model(
+    "vllm.config:ModelConfig.__post_init__",
+    "model-config",
+    "model_config_made",
+    ">=0.9.2,<0.10.1",
+    "The registry of these releases is not told which model it is asked about.",
+    "Keep the model's configuration at hand while it is made.",
+)
+
+
 def _entry(target: str, implementation: str, name: str, moment: str) -> None:
     patches.wrap(
         target,

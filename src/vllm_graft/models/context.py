@@ -1,0 +1,97 @@
+"""What a factory is asked about: the configuration of a model, and what the user says of it.
+
+vLLM asks its registry about a model before there is a `VllmConfig` to have the user's
+`additional_config`, and in processes that have been sent one. So what is known is kept with the
+model's configuration, which goes wherever vLLM sends it.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+KEY = "neuron_config"
+"""The key of `additional_config` that factories read."""
+
+_ATTRIBUTE = "_vllm_graft"
+
+_MISSING: Any = object()
+_additional: ContextVar[Any] = ContextVar("additional_config", default=_MISSING)
+_asking: ContextVar[Any] = ContextVar("model_config", default=None)
+
+
+@contextmanager
+def engine_config(additional_config: Any) -> Iterator[None]:
+    """Let models whose configuration is made in a block have this `additional_config`."""
+    token = _additional.set(additional_config)
+    try:
+        yield
+    finally:
+        _additional.reset(token)
+
+
+@contextmanager
+def asking(model_config: Any) -> Iterator[None]:
+    """Say whose registry is asked in a block, for releases that do not tell the registry."""
+    token = _asking.set(model_config)
+    try:
+        yield
+    finally:
+        _asking.reset(token)
+
+
+def asked_model() -> Any:
+    """Return the configuration of the model that vLLM asks about; None where nothing says it."""
+    return _asking.get() or getattr(_current_vllm_config(), "model_config", None)
+
+
+def neuron_config_in(additional_config: Any) -> Any:
+    """Return what an `additional_config`, mapping or object, has for factories, or None."""
+    if isinstance(additional_config, Mapping):
+        return additional_config.get(KEY)
+    return getattr(additional_config, KEY, None)
+
+
+def neuron_config_of(model_config: Any) -> Any:
+    """Return the `neuron_config` of a model, and keep it with the model's configuration."""
+    memory = _memory(model_config)
+    if KEY not in memory:
+        additional = _additional.get()
+        if additional is _MISSING:
+            current = _current_vllm_config()
+            if current is None:
+                return None
+            additional = getattr(current, "additional_config", None)
+        memory[KEY] = neuron_config_in(additional)
+    return memory[KEY]
+
+
+def give(model_config: Any, neuron_config: Any) -> bool:
+    """Keep a `neuron_config` with a model; False where it has that already."""
+    memory = _memory(model_config)
+    if KEY in memory and memory[KEY] == neuron_config:
+        return False
+    memory[KEY] = neuron_config
+    memory.pop("choices", None)
+    return True
+
+
+def choices_of(model_config: Any) -> dict[str, str]:
+    """Return what factories chose for a model, by architecture, in whichever process was first."""
+    choices: dict[str, str] = _memory(model_config).setdefault("choices", {})
+    return choices
+
+
+def _memory(model_config: Any) -> dict[str, Any]:
+    memory: dict[str, Any] = vars(model_config).setdefault(_ATTRIBUTE, {})
+    return memory
+
+
+def _current_vllm_config() -> Any:
+    """Return the `VllmConfig` that is in effect, if any.
+
+    vLLM's own function for it makes one up, or raises, where there is none.
+    """
+    module = sys.modules.get("vllm.config.vllm") or sys.modules.get("vllm.config")
+    return getattr(module, "_current_vllm_config", None)

@@ -1,0 +1,157 @@
+"""The base of model factories: plain code that chooses an implementation of one architecture."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ..errors import FactoryError, UnsupportedConfigError
+from ..sources import exists
+from ..target import Target, is_lazy, load
+from .platform import get_platform_target
+
+UPSTREAM = "vllm:upstream"
+"""What `select` returns for vLLM's own implementation of the architecture, wherever it is."""
+
+
+class Chosen(str):
+    """A lazy `"module:Class"` string that says why it was chosen."""
+
+    __slots__ = ("why",)
+    why: str
+
+
+def because(why: str, implementation: str) -> Chosen:
+    """Return an implementation with the reason for its choice, for traces and `status --model`."""
+    chosen = Chosen(implementation)
+    chosen.why = why
+    return chosen
+
+
+class ModelFactory:
+    """Chooses the implementation of an architecture; the subclass has the architecture's name.
+
+    A factory is plain code that its model's owner edits: first what the user asks for, then what
+    the platform wants, then the fallback. Its module imports neither torch nor vllm, so that only
+    the implementation that is chosen is ever imported.
+
+        class AcmeForCausalLM(ModelFactory):
+            known_options = ("quantization",)
+
+            @classmethod
+            def select(cls, hf_config, neuron_config):
+                asked = cls.options(neuron_config).get("quantization")
+                if asked in (None, "bf16"):
+                    return UPSTREAM
+                if asked == "mxfp4":
+                    return because("the user asks for mxfp4", "acme.model_mxfp4:AcmeForCausalLM")
+                raise cls.unsupported("quantization", asked, ["bf16", "mxfp4"])
+
+    vLLM never sees a factory: the layer resolves it at vLLM's registry.
+    """
+
+    known_options: ClassVar[tuple[str, ...] | None] = ("quantization", "draft_quantization")
+    """The keys that a `neuron_config` may have; None where another factory checks them."""
+
+    def __new__(cls, *_: object, **__: object) -> "ModelFactory":
+        """Refuse to make an instance: a factory is used as a class."""
+        raise TypeError(f"{cls.__name__} is a factory. Call {cls.__name__}.from_configs(…).")
+
+    @classmethod
+    def select(cls, hf_config: Any, neuron_config: Any) -> str:
+        """Return the lazy `"module:Class"` of an implementation, or `UPSTREAM`.
+
+        `hf_config` is the model's configuration as transformers has it (attributes),
+        `neuron_config` the object or mapping in vLLM's `additional_config`, None where there is
+        none; `options` reads it. Raises `UnsupportedConfigError`.
+        """
+        raise NotImplementedError(f"{cls.__name__}.select is not written")
+
+    @classmethod
+    def _validate_config(cls, hf_config: Any, neuron_config: Any) -> None:
+        """Raise `UnsupportedConfigError` for what no implementation can do."""
+
+    @classmethod
+    def options(cls, neuron_config: Any) -> dict[str, Any]:
+        """Return what a `neuron_config`, object or mapping, says; keys that are None left out.
+
+        Raises `UnsupportedConfigError` for a key that is not in `known_options`.
+        """
+        given = _items(neuron_config)
+        if cls.known_options is not None:
+            unknown = sorted(set(given) - set(cls.known_options))
+            if unknown:
+                raise UnsupportedConfigError(
+                    f"{cls.__name__}: neuron_config has {', '.join(map(repr, unknown))}, which "
+                    f"this model does not know. It knows {', '.join(cls.known_options) or 'none'}."
+                )
+        return {key: value for key, value in given.items() if value is not None}
+
+    @classmethod
+    def unsupported(cls, name: str, asked: object, valid: "list[str]") -> UnsupportedConfigError:
+        """Return the error that says what was asked, what is valid, and on which platform."""
+        return UnsupportedConfigError(
+            f"{cls.__name__}: {name} {asked!r} is not supported on {get_platform_target()!r}. "
+            f"Valid there: {', '.join(valid) or 'none'}."
+        )
+
+    @classmethod
+    def refused(cls, problem: str) -> UnsupportedConfigError:
+        """Return the error for a model that cannot be had as it is, whatever is asked for."""
+        return UnsupportedConfigError(f"{cls.__name__} on {get_platform_target()!r}: {problem}.")
+
+    @classmethod
+    def choose(cls, hf_config: Any, neuron_config: Any) -> str:
+        """Validate, select, and check that what was selected exists, without importing it.
+
+        Raises `UnsupportedConfigError`, and `FactoryError` where no implementation has that name.
+        """
+        cls.options(neuron_config)
+        cls._validate_config(hf_config, neuron_config)
+        chosen = cls.select(hf_config, neuron_config)
+        if not is_lazy(chosen):
+            raise FactoryError(
+                f"{_name(cls)}.select returned {chosen!r}. It must return the string "
+                "'module:Class' of an implementation, or UPSTREAM."
+            )
+        if chosen != UPSTREAM and not exists(Target.parse(chosen)):
+            raise FactoryError(
+                f"{_name(cls)} chose {str(chosen)!r}, and there is no such class. Mend the name in "
+                "the factory, or install the package that has the implementation."
+            )
+        return chosen
+
+    @classmethod
+    def from_configs(cls, hf_config: Any, neuron_config: Any = None) -> Any:
+        """Validate, select, import and build the implementation.
+
+        An implementation whose constructor takes `vllm_config` is built as vLLM builds it, inside
+        vLLM's `set_current_vllm_config`; any other one is called with `hf_config` and
+        `neuron_config`. Raises what `choose` raises.
+        """
+        chosen = cls.choose(hf_config, neuron_config)
+        if chosen == UPSTREAM:
+            from .upstream import upstream
+
+            chosen = upstream(cls.__name__)
+        implementation = load(chosen)
+        if "vllm_config" not in inspect.signature(implementation).parameters:
+            return implementation(hf_config, neuron_config)
+        from vllm.config import get_current_vllm_config
+
+        return implementation(vllm_config=get_current_vllm_config(), prefix="")
+
+
+def _items(neuron_config: Any) -> dict[str, Any]:
+    if neuron_config is None:
+        return {}
+    if isinstance(neuron_config, Mapping):
+        return {str(key): value for key, value in neuron_config.items()}
+    if hasattr(neuron_config, "__dict__"):
+        return {key: each for key, each in vars(neuron_config).items() if key[:1] != "_"}
+    raise UnsupportedConfigError(
+        f"neuron_config is {neuron_config!r}. Give a mapping, or an object with attributes."
+    )
+
+
+def _name(factory: type) -> str:
+    return f"{factory.__module__}:{factory.__qualname__}"

@@ -1,0 +1,1 @@
+"""Llama 3 and its draft models: linear layers in BF16 or in MXFP4."""

@@ -1,0 +1,196 @@
+"""A view of vLLM's registry in which a factory's entry is the implementation that it chooses."""
+
+import functools
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+from ..caches import PLACED_BY, package_digest
+from ..errors import FactoryError
+from ..journal import JOURNAL, LOGGER
+from ..process import PROCESS
+from ..target import Target
+from .choice import Choice, choose, is_factory
+from .context import asked_model, choices_of, neuron_config_of
+from .registry import Model
+
+Registry = Any
+Entry = Any
+
+
+@dataclass(frozen=True)
+class Factory:
+    """A factory as vLLM's registry has it; `model` is None where it was registered directly."""
+
+    name: str
+    entry: Entry
+    model: Model | None = None
+
+
+class Factories:
+    """What this process knows of factories: the registered ones, and what they chose last."""
+
+    def __init__(self) -> None:
+        self.by_architecture: dict[str, Factory] = {}
+        self.upstream: dict[str, Entry] = {}
+        self.chosen: dict[str, Choice] = {}
+        self.registering: Model | None = None
+        self._unused: set[str] = set()
+
+    def of(self, architecture: str, entry: Entry) -> Factory | None:
+        """Return the factory that an entry of the registry names, if it names one."""
+        known = self.by_architecture.get(architecture)
+        if known is not None and known.entry is entry:
+            return known
+        target = class_of(entry)
+        if is_vllms_own(entry) or not _names_factory(target):
+            return None
+        return self.by_architecture.setdefault(architecture, Factory(str(target), entry))
+
+    def choose(self, architecture: str, factory: Factory, model_config: Any) -> Choice:
+        """Ask a factory; what it chooses must be what it chose where the configuration was made."""
+        if model_config is None:  # vLLM before 0.10.1, where its model is not known
+            return self._chosen_before(architecture, factory)
+        neuron_config = neuron_config_of(model_config)
+        choice = choose(architecture, factory.name, model_config.hf_config, neuron_config)
+        before = choices_of(model_config).setdefault(architecture, choice.implementation)
+        if before != choice.implementation:
+            raise FactoryError(
+                f"{choice} in the process {PROCESS.name}, and {before} where the engine was "
+                "configured. Give all processes the same environment "
+                "(VLLM_GRAFT_PLATFORM_TARGET, VLLM_GRAFT_PATCHES) and the same packages."
+            )
+        self._remember(choice, factory)
+        return choice
+
+    def _chosen_before(self, architecture: str, factory: Factory) -> Choice:
+        choice = self.chosen.get(architecture)
+        if choice is None:
+            raise FactoryError(
+                f"vLLM asks for {architecture!r} without saying for which model, so that the "
+                f"factory {factory.name} cannot choose."
+            )
+        return choice
+
+    def _remember(self, choice: Choice, factory: Factory) -> None:
+        if self.chosen.get(choice.architecture) == choice:
+            return
+        self.chosen[choice.architecture] = choice
+        if not choice.is_upstream and not any(map(JOURNAL.is_applied, PLACED_BY)):
+            JOURNAL.distrust_caches(f"which has {choice.implementation} in it")
+        patch = JOURNAL.patch(factory.model.id) if factory.model else None
+        JOURNAL.event("select_model", patch, detail=str(choice))
+        LOGGER.debug("vllm-graft: %s", choice)
+
+    def unused(self, architecture: str, model_config: Any) -> None:
+        """Warn, once, of a `neuron_config` for an architecture without a factory."""
+        if model_config is None or architecture in self._unused:
+            return
+        if neuron_config_of(model_config):
+            self._unused.add(architecture)
+            LOGGER.warning(
+                "vllm-graft: neuron_config is given, and %s has no factory that would read it",
+                architecture,
+            )
+
+    def mark(self) -> str | None:
+        """Return what tells the implementations in use apart, for vLLM's keys; None for its own."""
+        marks = [
+            f"{choice.implementation} {package_digest(Target.parse(choice.implementation).module)}"
+            for choice in self.chosen.values()
+            if not choice.is_upstream
+        ]
+        return ", ".join(sorted(marks)) or None
+
+    def is_chosen(self, target: Target) -> bool:
+        """Tell whether a class is an implementation that a factory has chosen here."""
+        return any(choice.implementation == str(target) for choice in self.chosen.values())
+
+    def entry_for(self, choice: Choice, like: Entry) -> Entry:
+        """Return the entry of the registry for a choice; vLLM's own is the one that it had."""
+        if not choice.is_upstream:
+            target = Target.parse(choice.implementation)
+            return type(like)(target.module, target.qualname)
+        entry = self.upstream.get(choice.architecture)
+        if entry is None:
+            raise FactoryError(
+                f"{choice}, and this vLLM has no implementation of its own. Let the factory name "
+                "another one."
+            )
+        return entry
+
+
+FACTORIES = Factories()
+
+
+class _Models(dict[str, Entry]):
+    """The registry's models; asked for an architecture with a factory, it has the choice."""
+
+    def __init__(self, models: dict[str, Entry], model_config: Any) -> None:
+        super().__init__(models)
+        self._model_config = model_config
+        self.implementations: dict[Choice, Entry] = {}
+
+    def __getitem__(self, architecture: str) -> Entry:
+        entry = super().__getitem__(architecture)
+        factory = FACTORIES.of(architecture, entry)
+        if factory is None:
+            FACTORIES.unused(architecture, self._model_config)
+            return entry
+        choice = FACTORIES.choose(architecture, factory, self._model_config)
+        chosen = FACTORIES.entry_for(choice, factory.entry)
+        if not choice.is_upstream:
+            self.implementations[choice] = chosen
+        return chosen
+
+
+def ask(
+    original: Callable[..., Any],
+    registry: Registry,
+    architectures: "str | list[str]",
+    model_config: Any,
+    again: Callable[[Entry], Any],
+) -> Any:
+    """Ask the registry, with choices in place of factories.
+
+    vLLM logs what goes wrong with an implementation and goes on without it; what it raises in the
+    end says nothing. `again` repeats what failed, for its error.
+    """
+    told = (model_config,) if model_config is not None else ()  # vLLM before 0.10.1 takes none
+    view = copy(registry)
+    view.models = _Models(registry.models, model_config or asked_model())
+    try:
+        return original(view, architectures, *told)
+    except ValueError:
+        for choice, entry in view.models.implementations.items():
+            _explain(choice, entry, again)
+        raise
+
+
+def _explain(choice: Choice, entry: Entry, again: Callable[[Entry], Any]) -> None:
+    try:
+        again(entry)
+    except Exception as error:
+        told = str(error).strip().splitlines() or [type(error).__name__]
+        raise FactoryError(
+            f"{choice}, and vLLM cannot use that class: {told[-1]}\n" + "\n".join(told[-12:-1])
+        ) from error
+
+
+def is_vllms_own(entry: Entry) -> bool:
+    """Tell whether an entry of the registry is a class of vLLM's."""
+    return class_of(entry).module.partition(".")[0] == "vllm"
+
+
+def class_of(entry: Entry) -> Target:
+    """Return the class that an entry of the registry, lazy or imported, stands for."""
+    model = getattr(entry, "model_cls", None)
+    if model is not None:
+        return Target(model.__module__, model.__qualname__)
+    return Target(entry.module_name, entry.class_name)
+
+
+@functools.cache
+def _names_factory(target: Target) -> bool:
+    return is_factory(target)
