@@ -1,23 +1,50 @@
 """`vllm-graft status`: the plan for the installed vLLM, without importing it."""
 
+import json
 import os
 import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 import click
 
 from ..activation import current_plan
 from ..errors import GraftError
+from ..models.explain import Explanation, explain
+from ..models.registry import Model, get_models
 from ..plan import Plan
 from ..settings import Settings
 from .render import console, json_option, print_json, table
 
 
 @click.command()
+@click.option(
+    "--model",
+    "config",
+    type=click.Path(path_type=Path, exists=True),
+    help="A model's config.json, or its folder: show which implementation it would have.",
+)
+@click.option(
+    "--additional-config",
+    metavar="JSON",
+    help="With --model, what vLLM would be given under that name.",
+)
 @json_option
-def status(as_json: bool) -> None:
-    """Show which patches would be armed for this vLLM, and why others would not."""
+def status(config: Path | None, additional_config: str | None, as_json: bool) -> None:
+    """Show which patches would be armed for this vLLM, and why others would not.
+
+    With --model, show which implementation of a model would be chosen, and why, without starting
+    an engine. vLLM is imported then, for its current platform, unless VLLM_GRAFT_PLATFORM_TARGET is
+    set.
+    """
+    if additional_config is not None and config is None:
+        raise click.UsageError("--additional-config is for --model.")
     try:
         plan = current_plan(Settings.read(os.environ))
+        if config is not None:
+            _show_model(explain(config, _read(additional_config), _selected(plan)), as_json)
+            return
     except GraftError as error:
         raise click.ClickException(str(error)) from error
     if as_json:
@@ -25,6 +52,36 @@ def status(as_json: bool) -> None:
     else:
         _print(plan)
     sys.exit(1 if plan.problems else 0)
+
+
+def _read(additional_config: str | None) -> Any:
+    try:
+        return json.loads(additional_config or "{}")
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--additional-config") from error
+
+
+def _selected(plan: Plan) -> dict[str, Model]:
+    """Return the models whose factories a plan registers, by architecture."""
+    armed = {patch.id for patch in plan.armed}
+    return {model.architecture: model for model in get_models() if model.id in armed}
+
+
+def _show_model(explanations: list[Explanation], as_json: bool) -> None:
+    if as_json:
+        print_json({"models": [asdict(each) for each in explanations]})
+    else:
+        for each in explanations:
+            _print_model(each)
+    sys.exit(1 if any(each.error for each in explanations) else 0)
+
+
+def _print_model(explanation: Explanation) -> None:
+    out = console()
+    out.print(explanation.architecture, style="bold")
+    for name, value in asdict(explanation).items():
+        if value and name != "architecture":
+            out.print(f"  {name:<15} {value}", style="red" if name == "error" else None)
 
 
 def as_dict(plan: Plan) -> dict[str, object]:
