@@ -100,7 +100,7 @@ def environment() -> dict[str, Any]:
     from vllm.config import CompilationConfig, VllmConfig
     from vllm.model_executor.models.registry import ModelRegistry
 
-    registered: Any = ModelRegistry.models["LlamaForCausalLM"]
+    registered: Any = ModelRegistry.models["OPTForCausalLM"]
     return {
         "factors": envs.compile_factors(),
         "aot": aot_compile_hash_factors(VllmConfig()),

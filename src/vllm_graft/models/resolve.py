@@ -46,7 +46,8 @@ class Factories:
         target = class_of(entry)
         if is_vllms_own(entry) or not _names_factory(target):
             return None
-        return self.by_architecture.setdefault(architecture, Factory(str(target), entry))
+        found = self.by_architecture[architecture] = Factory(str(target), entry)
+        return found
 
     def choose(self, architecture: str, factory: Factory, model_config: Any) -> Choice:
         """Ask a factory; what it chooses must be what it chose where the configuration was made."""
