@@ -73,23 +73,32 @@ class Vllm:
         result = folder / "answer.json"
         result.unlink(missing_ok=True)
         script = [str(TESTS / "engine" / "ask.py"), str(self.model), str(result)]
-        outcome = self.command(
-            [sys.executable, *script, json.dumps(options)], folder / "trace", env or {}
+        return self._answered(folder, [*script, json.dumps(options)], env or {})
+
+    def ask_model(self, name: str, model: Path, env: dict[str, str], **options: Any) -> Outcome:
+        """Start an offline engine on a model with real weights, and ask it for much."""
+        folder = self.folder / name
+        folder.mkdir()
+        script = [str(TESTS / "engine" / "ask_model.py"), str(model), str(folder / "answer.json")]
+        path = os.pathsep.join((str(self.site / "acme_model"), str(TESTS / "engine")))
+        return self._answered(
+            folder,
+            [*script, json.dumps(options)],
+            {"PYTHONPATH": path, "VLLM_GRAFT_PATCHES": "", **env},
         )
-        answer = json.loads(result.read_text()) if result.exists() else {}
-        return Outcome(outcome.code, outcome.log, outcome.trace, answer, outcome.seconds)
 
     def probe(self, name: str, *questions: str, **env: str) -> Outcome:
         """Call modules of vLLM without an engine, with the package `effects` installed."""
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         result = folder / "answer.json"
-        script = str(TESTS / "engine" / "probe.py")
-        outcome = self.command(
-            [sys.executable, script, str(result), *questions],
-            folder / "trace",
-            {"PYTHONPATH": self.effects, **env},
-        )
+        script = [str(TESTS / "engine" / "probe.py"), str(result), *questions]
+        return self._answered(folder, script, {"PYTHONPATH": self.effects, **env})
+
+    def _answered(self, folder: Path, script: list[str], env: dict[str, str]) -> Outcome:
+        """Run a script that writes its answer into a folder, and trace it there."""
+        outcome = self.command([sys.executable, *script], folder / "trace", env)
+        result = folder / "answer.json"
         answer = json.loads(result.read_text()) if result.exists() else {}
         return Outcome(outcome.code, outcome.log, outcome.trace, answer, outcome.seconds)
 
@@ -240,7 +249,7 @@ def vllm(tmp_path_factory: pytest.TempPathFactory) -> Vllm:
     folder = tmp_path_factory.mktemp("vllm")
     site = folder / "site"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    for package in ("acme", "effects"):
+    for package in ("acme", "acme_model", "effects"):
         options = ["--no-deps", "--no-build-isolation", "--target", str(site / package)]
         subprocess.run([*pip, *options, str(TESTS / "plugins" / package)], check=True)
     model = write_model(folder / "model")

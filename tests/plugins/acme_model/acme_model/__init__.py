@@ -1,0 +1,1 @@
+"""A model with two implementations, brought by a package of its own."""

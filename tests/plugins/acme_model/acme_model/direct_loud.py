@@ -1,0 +1,11 @@
+"""The loud implementations of the architectures that are registered directly."""
+
+from .model_loud import AcmeForCausalLM
+
+
+class MyCustomModelForCausalLM(AcmeForCausalLM):
+    """Acme under another name."""
+
+
+class MyOtherModelForCausalLM(AcmeForCausalLM):
+    """Acme under a third name."""
