@@ -1,4 +1,4 @@
-"""MXFP4 as the OCP Microscaling specification has it, against references that share no code with it."""
+"""MXFP4 as the OCP specification has it, against references that share no code with it."""
 
 import math
 import struct

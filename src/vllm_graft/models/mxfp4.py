@@ -1,10 +1,10 @@
 """MXFP4 weights: elements of four bits, with one scale for every 32 of them.
 
-Source: OCP Microscaling Formats (MX) Specification v1.0, with sections 5.3.3 (E2M1 elements), 5.4.1
-(E8M0 scales), 5.2 and 6.3 (blocks, and conversion to them). Blocks lie along the last dimension, which
-is the input dimension of a weight. Two elements share a byte, the one with the even index in its
-low four bits, as in the checkpoints of gpt-oss, whose `..._blocks` of shape (..., K/32, 16) are
-the packed weight with its last dimension split.
+Source: OCP Microscaling Formats (MX) Specification v1.0: sections 5.3.3 (E2M1 elements), 5.4.1
+(E8M0 scales) and 6.3 (conversion). Blocks lie along the last dimension, which is the input
+dimension of a weight. Two elements share a byte, the one with the even index in its low four bits,
+as in the checkpoints of gpt-oss, whose `..._blocks` of shape (..., K/32, 16) are the packed weight
+with its last dimension split.
 """
 
 import functools
@@ -207,8 +207,7 @@ def _slices(tensors: tuple[torch.Tensor, ...], limit: int) -> Iterator[tuple[tor
         for rows in zip(*tensors, strict=True):
             yield from _slices(rows, limit)
         return
-    for parts in zip(*(tensor.split(limit // each) for tensor in tensors), strict=True):
-        yield parts
+    yield from zip(*(tensor.split(limit // each) for tensor in tensors), strict=True)
 
 
 def _empty(like: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
