@@ -170,11 +170,86 @@ def _counts() -> dict[str, int]:
     return {"declared": len(states), "applied": states.count("applied")}
 
 
+def register() -> dict[str, float]:
+    """Declare all models, then import vLLM's registry, which registers them; milliseconds."""
+    from vllm_graft.models.registry import get_models, models_set
+
+    start = time.perf_counter()
+    models = get_models()
+    models_set(models)
+    declared = (time.perf_counter() - start) * 1e3
+    if "torch" in sys.modules:
+        raise RuntimeError("declaring models has imported torch")
+    importlib.import_module("vllm.model_executor.models.registry")
+    ids = {model.id for model in models}
+    patches = importlib.import_module("vllm_graft").status().patches
+    applied = [each for each in patches if each.id in ids and each.state == "applied"]
+    if len(applied) != len(models):
+        raise RuntimeError(f"{len(applied)} of {len(models)} models are registered")
+    registered = sum(each.ms or 0 for each in applied)
+    return {
+        "declare, ms": declared,
+        "register, ms": registered,
+        "declare and register, ms": declared + registered,
+    }
+
+
+def register_eagerly() -> dict[str, float]:
+    """Import vLLM's registry, then register the same architectures as classes; milliseconds."""
+    registry = importlib.import_module("vllm.model_executor.models.registry").ModelRegistry
+    architectures = ("GptOssForCausalLM", "LlamaForCausalLM", "Eagle3LlamaForCausalLM")
+    start = time.perf_counter()
+    for architecture in architectures:
+        registry.register_model(architecture, registry.models[architecture].load_model_cls())
+    return {"declare and register, ms": (time.perf_counter() - start) * 1e3}
+
+
+def weights(model: str, quantization: str) -> dict[str, float]:
+    """Load a GPT-OSS and decode with it; memory in GB, and tokens in a second."""
+    vllm = importlib.import_module("vllm")
+    llm = vllm.LLM(
+        model,
+        skip_tokenizer_init=True,
+        enforce_eager=True,
+        max_model_len=256,
+        max_num_seqs=DECODE_PROMPTS,
+        additional_config={"neuron_config": {"quantization": quantization}},
+    )
+    sampling = vllm.SamplingParams(max_tokens=16, ignore_eos=True, detokenize=False)
+    prompts = [{"prompt_token_ids": [1, 5, 9, number]} for number in range(DECODE_PROMPTS)]
+    llm.generate(prompts, sampling, use_tqdm=False)
+    start = time.perf_counter()
+    llm.generate(prompts, sampling, use_tqdm=False)
+    seconds = time.perf_counter() - start
+    return {
+        "peak memory of the worker, GB": max(_peaks()) / 1e6,
+        "tokens/s": DECODE_PROMPTS * 16 / seconds,
+    }
+
+
+def _peaks() -> list[int]:
+    """Return the peak resident memory of the processes below this one, in units of 1000 bytes."""
+    parents, peaks = {}, {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            lines = (folder / "status").read_text().splitlines()
+            status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
+            parents[int(folder.name)] = int(status["PPid"])
+            peaks[int(folder.name)] = int(status.get("VmHWM", "0 kB").split()[0])
+    below = {os.getpid()}
+    for _ in parents:
+        below |= {process for process, parent in parents.items() if parent in below}
+    return [round(peaks[process] * 1.024) for process in below - {os.getpid()}]
+
+
 PROGRAMS: dict[str, Callable[..., dict[str, Any]]] = {
     "plan": plan,
     "imports": imports,
     "engine": engine,
     "decode": decode,
+    "register": register,
+    "register_eagerly": register_eagerly,
+    "weights": weights,
 }
 
 

@@ -1,11 +1,12 @@
-"""What MXFP4 weights cost: decoding them, and loading a checkpoint of them.
+"""What models cost: registering factories, and decoding, loading and keeping MXFP4 weights.
 
     python benchmarks/models.py [--only PART] [--runs N] [--json FILE]
 
 runs in an environment that has vLLM, which brings transformers and safetensors. The weights are
 random, of the shapes of gpt-oss-20b's experts. Decoding is compared with transformers' own decoder,
-whose results must be equal; loading with reading as many bytes and decoding as many tensors. The
-decoders take about 6 GB of memory.
+whose results must be equal; loading with reading as many bytes and decoding as many tensors; an
+engine that keeps experts packed with one that dequantizes them; registering with doing it eagerly.
+The decoders take about 6 GB of memory, the engines up to 12 GB.
 """
 
 import argparse
@@ -24,8 +25,10 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, from any folder
 
-from benchmarks.measure import Sample, interleave, paired, progress
+from benchmarks.measure import Sample, column, interleave, paired, progress
+from benchmarks.programs import run, vllm_environ
 from benchmarks.report import Check, Report, machine, show
+from tests.engine.checkpoints import write_large_gpt_oss
 
 from vllm_graft.models.mxfp4 import decode
 
@@ -34,13 +37,30 @@ GROUPS = 90  # blocks of 32 in a row: a hidden size of 2880
 SHAPES = {"gate_up_proj": (EXPERTS, 5760, GROUPS), "down_proj": (EXPERTS, 2880, GROUPS)}
 """The projections of a layer's experts in gpt-oss-20b, by the shapes of their scales."""
 
+LARGE: dict[str, Any] = {  # 2 GB in MXFP4
+    "hidden_size": 1440,
+    "intermediate_size": 1440,
+    "num_hidden_layers": 20,
+    "num_local_experts": 32,
+    "num_experts_per_tok": 4,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "layer_types": ["sliding_attention", "full_attention"] * 10,
+}
+"""What the synthetic checkpoint for engines has otherwise than the tests' tiny one."""
+
 LAYERS = 2  # of the checkpoint: 0.85 GB
 WALL = "wall, s"
 CPU = "CPU, s"
 RATE = "decoded, GB/s"
 
+REGISTER = "declare and register, ms"
+MEMORY = "peak memory of the worker, GB"
+
 SPEED_UP = 2
 LOADING = 1.3
+REGISTERING = 5.0  # ms
+PACKED = 0.35
 
 
 def weights(name: str, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -176,9 +196,50 @@ def _read_and_decode(path: Path, kept: dict[str, tuple[torch.Tensor, torch.Tenso
     return {WALL: sum(parts.values()), **parts}
 
 
+def registering(folder: Path, runs: int) -> Report:
+    """Register all factories, in turns with registering the classes themselves."""
+    environ = {graft: vllm_environ(folder / "site", graft) for graft in ("1", "0")}
+    lazily, eagerly = "factories, lazily", "vLLM's classes, eagerly"
+    subjects = {
+        lazily: lambda: run(folder, "register", environ=environ["1"]),
+        eagerly: lambda: run(folder, "register_eagerly", environ=environ["0"]),
+    }
+    samples = interleave(subjects, runs, "register")
+    report = Report(f"Register three architectures: {runs} rounds")
+    for subject, found in samples.items():
+        report.add_samples(subject, found)
+    ratio = paired(samples[lazily], samples[eagerly], REGISTER, operator.truediv)
+    report.add(lazily, f"of {eagerly}", ratio)
+    spent = column(samples[lazily], REGISTER)
+    report.checks.append(Check.of(lazily, spent, REGISTERING, "ms"))
+    return report
+
+
+def memory(folder: Path, runs: int) -> Report:
+    """Run a GPT-OSS of 2 GB with packed experts, in turns with dequantized ones."""
+    model = str(write_large_gpt_oss(folder / "model", **LARGE))
+    environ = vllm_environ(folder / "site", "1")
+    packed, dequantized = "model_mxfp4", "model_bf16"
+    subjects = {
+        packed: lambda: run(folder, "weights", model, "mxfp4", environ=environ),
+        dequantized: lambda: run(folder, "weights", model, "bf16", environ=environ),
+    }
+    samples = interleave(subjects, runs, "memory", warm_up=False)
+    size = sum(file.stat().st_size for file in Path(model).glob("*.safetensors"))
+    report = Report(f"A GPT-OSS of {size:,} B on the engine: {runs} rounds")
+    for subject, found in samples.items():
+        report.add_samples(subject, found)
+    ratio = paired(samples[packed], samples[dequantized], MEMORY, operator.truediv)
+    report.add(packed, f"memory of {dequantized}", ratio)
+    report.checks.append(Check.of(f"memory, {packed} : {dequantized}", ratio, PACKED, "ratio"))
+    return report
+
+
 PARTS: dict[str, tuple[Callable[[Path, int], Report], int]] = {
+    "register": (registering, 5),
     "decode": (decoding, 5),
     "load": (load, 7),
+    "memory": (memory, 1),
 }
 
 
