@@ -70,6 +70,7 @@ def fingerprint(armed: Iterable[Patch]) -> str | None:
     """
     _digest.cache_clear()
     _digest_of.cache_clear()
+    package_digest.cache_clear()
     parsed.cache_clear()
     parts = [
         "\0".join(

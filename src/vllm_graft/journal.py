@@ -154,10 +154,10 @@ class Journal:
         """Switch vLLM's compile cache off where its key would not tell what is ours apart."""
         if switch_off(os.environ):
             LOGGER.warning(
-                "vllm-graft: vLLM's compile cache is off for this run: the fingerprint of the "
-                "selected patches cannot be put into its key (%s), and a graph compiled without "
-                "them might be served. What vLLM has cached about models (modelinfos in its cache "
-                "folder) may be from before the patches as well",
+                "vllm-graft: vLLM's compile cache is off for this run: what is not vLLM's own "
+                "cannot be put into its key (%s), and a graph compiled without it might be "
+                "served. What vLLM has cached about models (modelinfos in its cache folder) may be "
+                "from before as well",
                 why,
             )
 

@@ -22,18 +22,20 @@ _SEQUENCES = (list, set, deque)
 
 
 def snapshot(module: ModuleType) -> Callable[[], None]:
-    """Return a function that gives a module, its classes and containers back what they have now.
+    """Return a function that gives a module back what it has now.
 
-    Not remembered: what is further inside, and other modules.
+    Its classes, the objects that it made of them, and containers in all of these have what they
+    had. Not remembered: what is further inside, and other modules.
     """
     names = Names(own(module))
     classes = [
         value for value in names.values() if is_class(value) and value.__module__ == module.__name__
     ]
+    objects = [value for value in names.values() if type(value) in classes]
     attributes: list[tuple[Any, Mapping[str, Any]]] = [
-        (space, Names(own(space))) for space in (module, *classes)
+        (space, Names(own(space))) for space in (module, *classes, *objects)
     ]
-    values = list(names.values())
+    values = [value for space in (module, *objects) for value in own(space).values()]
     tables = [(each, Names(each)) for each in values if issubclass(type(each), dict)]
     lists = [(each, Contents(each)) for each in values if issubclass(type(each), _SEQUENCES)]
 

@@ -114,7 +114,9 @@ def _through_module(target: Target) -> Target:
     tree = parsed(target.module)
     node = definition(tree, first) if tree is not None and rest else None
     if isinstance(node, ast.Import):
-        alias = next(each for each in node.names if (each.asname or each.name).startswith(first))
+        alias = next(
+            each for each in node.names if first == (each.asname or each.name.partition(".")[0])
+        )
         path = alias.name.split(".") if alias.asname else [first, *rest[:-1]]
         return Target(".".join(path), rest[-1])
     if isinstance(node, ast.ImportFrom):

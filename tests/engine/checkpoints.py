@@ -68,13 +68,15 @@ def _prompt(length: int, seed: int) -> list[int]:
 
 PROMPTS: list[list[int]] = [
     _prompt(1, 358),
-    _prompt(4, 877),
-    _prompt(20, 965),
-    _prompt(60, 523),
-    _prompt(120, 452),
+    _prompt(4, 176),
+    _prompt(20, 849),
+    _prompt(60, 356),
+    _prompt(120, 371),
 ]
-"""Prompts whose next eight greedy tokens are sure: found by search, with CONFIG and seed 0, so that
-at each step the best logit is at least 1.4 above the next."""
+"""Prompts whose next eight greedy tokens are sure, found by search with CONFIG and seed 0: in
+float32 the best logit is at least 1.1 above the next at each step, and the last expert that the
+router takes at least 0.04 above the first that it leaves. Where that is less, rounding to bfloat16
+can take another expert, and then every logit changes."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 
@@ -233,3 +234,51 @@ def test_what_a_module_keeps_of_the_import_system_works_afterwards(
 
     assert found.broken == ()
     assert sys.modules["late"].import_module("torch").__name__ == "torch"
+
+
+def test_models_are_one_built_in_set(install: Install) -> None:
+    """Their factories are declared by entry points of their own, and none is imported."""
+    install("acme", "1.0", models={"AcmeForCausalLM": "no_such_package.factory:Acme"})
+    catalog = load_catalog()
+
+    models = {patch.id for patch in catalog.patches if patch.set_name == "models"}
+    assert models == {"models/gpt_oss", "models/llama3", "models/eagle3_llama", "models/acme"}
+    assert catalog.origins["models"] == "vllm-graft (built in)"
+    assert catalog.broken == ()
+
+
+@pytest.mark.parametrize(
+    ("patches", "stops"),
+    [("", True), ("-models/*", False), ("-models/acme", True), ("acme/*", False)],
+)
+def test_a_broken_entry_point_of_a_model_hides_nothing_else(
+    sets: Sets, install: Install, patches: str, stops: bool
+) -> None:
+    """The built-in models and all sets are there; going on takes somebody who says so."""
+    install("dist-broken", "1.0", models={"AcmeForCausalLM": "no factory"})
+    catalog = sets(acme=GOOD.format(name="acme"))
+    broken = only(catalog)
+
+    assert broken.name == "models"
+    assert "dist-broken 1.0) does not name a factory" in str(broken.error)
+    ids = {patch.id for patch in catalog.patches}
+    assert {"models/gpt_oss", "models/llama3", "models/eagle3_llama", "acme/acme"} <= ids
+    environment = Environment(VllmVersion("0.32.0", "a test"))
+    plan = make_plan(catalog, environment, Settings(selection=Selection.parse(patches)))
+    assert [type(problem) for problem in plan.problems] == [BrokenSetError] * stops
+
+
+def test_factories_may_be_given() -> None:
+    """As sets may; then no distribution is looked at."""
+    given = EntryPoint("AcmeForCausalLM", "acme.factory:Acme", "vllm_graft.models")
+
+    ids = [patch.id for patch in load_catalog((), [given]).patches]
+    assert "models/acme" in ids
+    assert "models/acme" not in [patch.id for patch in load_catalog(()).patches]
+
+
+def test_nobody_else_has_a_set_of_models(sets: Sets) -> None:
+    """Its name is taken, so that its ids are of factories."""
+    broken = only(sets(models=GOOD.format(name="models")))
+
+    assert "vllm-graft (built in) has a set of that name already" in str(broken.error)

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from vllm_graft import sources
-from vllm_graft.sources import definition, exists, has_main_guard, imports
+from vllm_graft.sources import bases, definition, exists, has_main_guard, imports
 from vllm_graft.target import Target
 
 Write = Callable[[str, str], Path]
@@ -114,6 +114,35 @@ FILES = {
     "pack/eager.py": 'MODULES = {"Engine": ".engine:Engine"}\n',
     "pack/broken.py": "def f(:\n",
     "pack/circular.py": "from .circular import *\n",
+    "pack/heirs.py": """
+        import pack.bases
+        import pack.bases as aliased
+        from . import bases
+        from .bases import Base, Base as Renamed
+        from .forward import Moved
+        from .loop import Endless
+
+        class Here: ...
+        class Plain(Base): ...
+        class Under(Renamed): ...
+        class Dotted(pack.bases.Base): ...
+        class ByAlias(aliased.Base): ...
+        class ByModule(bases.Base): ...
+        class Generic(Base[int]): ...
+        class Both(Here, Base, object): ...
+        class Through(Moved): ...
+        class Lost(Endless): ...
+        class Made(type("A", (), {})): ...
+        class Keyword(Base, metaclass=type): ...
+        class Outer:
+            class Inner(Base): ...
+        class OfInner(Outer.Inner): ...
+        ALIAS = Plain
+        def function(): ...
+        """,
+    "pack/forward.py": "from .bases import Base as Moved\n",
+    "pack/loop.py": "from .pool import Endless\n",
+    "pack/pool.py": "from .loop import Endless\n",
     "pack/program.py": "def f(): pass\nif __name__ == '__main__':\n    f()\n",
     "pack/reversed.py": "if '__main__' == __name__:\n    pass\n",
     "pack/other.py": "NAME = '__main__'\nif NAME:\n    pass\n",
@@ -173,6 +202,42 @@ def test_what_the_source_defines_exists(text: str) -> None:
 def test_what_the_source_does_not_define_does_not_exist(text: str) -> None:
     """Locals, attributes of instances, other scopes, and files that cannot be read."""
     assert not exists(target(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("heirs:Plain", ["bases:Base"]),
+        ("heirs:Under", ["bases:Base"]),
+        ("heirs:Dotted", ["bases:Base"]),
+        ("heirs:ByAlias", ["bases:Base"]),
+        ("heirs:ByModule", ["bases:Base"]),
+        ("heirs:Generic", ["bases:Base"]),
+        ("heirs:Both", ["heirs:Here", "bases:Base"]),
+        ("heirs:Keyword", ["bases:Base"]),
+        # where a base is defined, not where it is imported from
+        ("heirs:Through", ["bases:Base"]),
+        ("heirs:Outer.Inner", ["bases:Base"]),
+        ("heirs:OfInner", ["heirs:Outer.Inner"]),
+        # an imported class is the one that is imported
+        ("heirs:Base", ["bases:Root"]),
+        ("heirs:Moved", ["bases:Root"]),
+        ("subject:Child", ["subject:Local", "bases:Generic"]),
+        ("subject:Circular", ["subject:Circular"]),
+        # what the sources do not say, and what is no class
+        ("heirs:Lost", []),
+        ("heirs:Made", []),
+        ("heirs:Here", []),
+        ("heirs:Endless", []),
+        ("heirs:function", []),
+        ("heirs:Nothing", []),
+        ("broken:A", []),
+        ("missing:A", []),
+    ],
+)
+def test_bases_are_told_where_they_are_defined(text: str, expected: list[str]) -> None:
+    """In the order of the statement, followed through imports of names and of modules."""
+    assert list(bases(target(text))) == [target(each) for each in expected]
 
 
 def test_a_class_whose_base_cannot_be_told_has_what_it_defines_only() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from ..activation import current_plan
-from ..errors import GraftError
+from ..errors import BrokenSetError, GraftError
 from ..models.explain import Explanation, explain
-from ..models.registry import Model, get_models
+from ..models.registry import BUILTIN_MODELS, Model, get_models
 from ..plan import Plan
 from ..settings import Settings
 from .render import console, json_option, print_json, table
@@ -43,6 +43,8 @@ def status(config: Path | None, additional_config: str | None, as_json: bool) ->
     try:
         plan = current_plan(Settings.read(os.environ))
         if config is not None:
+            for problem in plan.problems:  # with which vLLM would not start
+                raise problem
             _show_model(explain(config, _read(additional_config), _selected(plan)), as_json)
             return
     except GraftError as error:
@@ -64,7 +66,11 @@ def _read(additional_config: str | None) -> Any:
 def _selected(plan: Plan) -> dict[str, Model]:
     """Return the models whose factories a plan registers, by architecture."""
     armed = {patch.id for patch in plan.armed}
-    return {model.architecture: model for model in get_models() if model.id in armed}
+    try:
+        models = get_models()
+    except BrokenSetError:  # told by the plan, unless the user goes on without any factory
+        models = BUILTIN_MODELS
+    return {model.architecture: model for model in models if model.id in armed}
 
 
 def _show_model(explanations: list[Explanation], as_json: bool) -> None:

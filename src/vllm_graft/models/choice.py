@@ -26,7 +26,7 @@ class Choice:
     @property
     def is_upstream(self) -> bool:
         """Whether it is vLLM's own implementation."""
-        return self.implementation == UPSTREAM
+        return self.implementation == UPSTREAM or self.implementation.startswith("vllm.")
 
     def __str__(self) -> str:
         reason = f" because {self.why}" if self.why else ""

@@ -14,6 +14,9 @@ from typing import Any
 KEY = "neuron_config"
 """The key of `additional_config` that factories read."""
 
+DRAFT = "draft_"
+"""What the options of a draft model begin with, in the `neuron_config` that both models share."""
+
 _ATTRIBUTE = "_vllm_graft"
 
 _MISSING: Any = object()
@@ -54,7 +57,41 @@ def neuron_config_in(additional_config: Any) -> Any:
 
 
 def neuron_config_of(model_config: Any) -> Any:
-    """Return the `neuron_config` of a model, and keep it with the model's configuration."""
+    """Return the `neuron_config` of a model, and keep it with the model's configuration.
+
+    A draft model has the user's `draft_…` options, without that prefix, and none of the others.
+    """
+    given = _given(model_config)
+    return draft_options(given) if is_draft(model_config) else given
+
+
+def is_draft(model_config: Any) -> bool:
+    """Tell whether a model is the draft of another one."""
+    said = (getattr(model_config, name, None) for name in ("runner", "runner_type", "task"))
+    return "draft" in said
+
+
+def draft_options(neuron_config: Any) -> dict[str, Any]:
+    """Return what a `neuron_config`, mapping or object, says of the draft model."""
+    given = {} if neuron_config is None else items(neuron_config)
+    return {
+        name.removeprefix(DRAFT): value for name, value in given.items() if name.startswith(DRAFT)
+    }
+
+
+def items(neuron_config: Any) -> dict[str, Any]:
+    """Return what a mapping has, or the attributes of an object."""
+    if isinstance(neuron_config, Mapping):
+        return {str(key): value for key, value in neuron_config.items()}
+    names = (*getattr(neuron_config, "__dict__", ()), *getattr(neuron_config, "__slots__", ()))
+    return {
+        name: getattr(neuron_config, name)
+        for name in names
+        if name[:1] != "_" and hasattr(neuron_config, name)
+    }
+
+
+def _given(model_config: Any) -> Any:
     memory = _memory(model_config)
     if KEY not in memory:
         additional = _additional.get()

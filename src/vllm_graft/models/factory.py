@@ -1,12 +1,13 @@
 """The base of model factories: plain code that chooses an implementation of one architecture."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ..errors import FactoryError, UnsupportedConfigError
 from ..sources import exists
 from ..target import Target, is_lazy, load
+from .context import DRAFT, items
 from .platform import get_platform_target
 
 UPSTREAM = "vllm:upstream"
@@ -49,8 +50,11 @@ class ModelFactory:
     vLLM never sees a factory: the layer resolves it at vLLM's registry.
     """
 
-    known_options: ClassVar[tuple[str, ...] | None] = ("quantization", "draft_quantization")
-    """The keys that a `neuron_config` may have; None where another factory checks them."""
+    known_options: ClassVar[tuple[str, ...]] = ("quantization",)
+    """The keys that a `neuron_config` may have, besides those that begin with `draft_`.
+
+    These are for the factory of a draft model, which has them without the prefix.
+    """
 
     def __new__(cls, *_: object, **__: object) -> "ModelFactory":
         """Refuse to make an instance: a factory is used as a class."""
@@ -76,14 +80,13 @@ class ModelFactory:
 
         Raises `UnsupportedConfigError` for a key that is not in `known_options`.
         """
-        given = _items(neuron_config)
-        if cls.known_options is not None:
-            unknown = sorted(set(given) - set(cls.known_options))
-            if unknown:
-                raise UnsupportedConfigError(
-                    f"{cls.__name__}: neuron_config has {', '.join(map(repr, unknown))}, which "
-                    f"this model does not know. It knows {', '.join(cls.known_options) or 'none'}."
-                )
+        given = _items(neuron_config, cls.known_options)
+        unknown = sorted(set(given) - set(cls.known_options))
+        if unknown:
+            raise UnsupportedConfigError(
+                f"{cls.__name__}: neuron_config has {', '.join(map(repr, unknown))}, which this "
+                f"model does not know. It knows {', '.join(cls.known_options) or 'none'}."
+            )
         return {key: value for key, value in given.items() if value is not None}
 
     @classmethod
@@ -141,16 +144,19 @@ class ModelFactory:
         return implementation(vllm_config=get_current_vllm_config(), prefix="")
 
 
-def _items(neuron_config: Any) -> dict[str, Any]:
+def _items(neuron_config: Any, known: tuple[str, ...]) -> dict[str, Any]:
+    """Return the options of a mapping; of an object its attributes, those of its class if known."""
     if neuron_config is None:
         return {}
-    if isinstance(neuron_config, Mapping):
-        return {str(key): value for key, value in neuron_config.items()}
-    if hasattr(neuron_config, "__dict__"):
-        return {key: each for key, each in vars(neuron_config).items() if key[:1] != "_"}
-    raise UnsupportedConfigError(
-        f"neuron_config is {neuron_config!r}. Give a mapping, or an object with attributes."
-    )
+    if isinstance(neuron_config, (str, bytes, int, float, Sequence)):
+        raise UnsupportedConfigError(
+            f"neuron_config is {neuron_config!r}. Give a mapping, or an object with attributes."
+        )
+    found = items(neuron_config)
+    if not isinstance(neuron_config, Mapping):
+        of_class = {name for name in known if hasattr(neuron_config, name)}
+        found |= {name: getattr(neuron_config, name) for name in of_class}
+    return {name: value for name, value in found.items() if not name.startswith(DRAFT)}
 
 
 def _name(factory: type) -> str:

@@ -46,14 +46,16 @@ def register_model(
     original: Function, self: Any, model_arch: str, model_cls: Any, *args: Any, **kwargs: Any
 ) -> None:
     """Register a model; a factory given as a class becomes a lazy string."""
-    if isinstance(model_cls, type) and issubclass(model_cls, ModelFactory):
-        model_cls = _lazily(model_cls)
+    is_factory = isinstance(model_cls, type) and issubclass(model_cls, ModelFactory)
+    name = _lazily(model_cls) if is_factory else None
     before = self.models.get(model_arch)
-    original(self, model_arch, model_cls, *args, **kwargs)
+    original(self, model_arch, name or model_cls, *args, **kwargs)
     after = self.models[model_arch]
     if before is not None and is_vllms_own(before):
         FACTORIES.upstream.setdefault(model_arch, before)
     factory = FACTORIES.by_architecture.pop(model_arch, None)
+    if name is not None:
+        FACTORIES.by_architecture[model_arch] = Factory(name, after)
     ours = FACTORIES.registering
     JOURNAL.event(
         "register_model",
@@ -99,29 +101,26 @@ def model_info_file(name: str, entry: Any) -> str:
     other files of its package or in another vLLM.
     """
     target = class_of(entry)
-    if is_vllms_own(entry) or not FACTORIES.is_chosen(target):
+    if is_vllms_own(entry) or target not in FACTORIES.implementations:
         return name
     state = f"{JOURNAL.vllm} {package_digest(target.module)}"
     return f"{name.removesuffix('.json')}-{hashlib.sha256(state.encode()).hexdigest()}.json"
 
 
 def get_model_architecture(original: Function, model_config: Any) -> Any:
-    """Let a cached class be found only by a model for which its factory would choose it again.
+    """Let a cached class be found only by a model for which its factory chooses it.
 
     The key of vLLM's cache has the model's folder and architecture, and not what the user says.
     """
-    utils = sys.modules[original.__module__]
-    with asking(model_config):
-        if changed(model_config):
-            getattr(utils, "_MODEL_ARCH_BY_HASH", {}).clear()
-        return original(model_config)
-
-
-def changed(model_config: Any) -> bool:
-    """Tell whether factories choose otherwise for a model than they did last in this process."""
-    before = dict(FACTORIES.chosen)
     _choose_again(model_config)
-    return before != FACTORIES.chosen
+    kept = FACTORIES.kept
+    choices = choices_of(model_config)
+    if any(kept.get(architecture, choice) != choice for architecture, choice in choices.items()):
+        getattr(sys.modules[original.__module__], "_MODEL_ARCH_BY_HASH", {}).clear()
+        kept.clear()
+    kept.update(choices)
+    with asking(model_config):
+        return original(model_config)
 
 
 def create_engine_config(original: Function, self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -152,11 +151,16 @@ def agree(vllm_config: Any) -> None:
 
 
 def _choose_again(model_config: Any) -> None:
-    for architecture in tuple(choices_of(model_config)):
-        models = importlib.import_module(REGISTRY).ModelRegistry.models
-        factory = FACTORIES.of(architecture, models[architecture])
+    """Ask the factories of what was chosen before, and of the model's own architectures."""
+    named = getattr(model_config.hf_config, "architectures", None) or ()
+    models = importlib.import_module(REGISTRY).ModelRegistry.models
+    for architecture in {*choices_of(model_config), *named}:
+        entry = models.get(architecture)
+        factory = FACTORIES.of(architecture, entry) if entry is not None else None
         if factory is not None:
             FACTORIES.choose(architecture, factory, model_config)
+        elif architecture in choices_of(model_config):
+            FACTORIES.without(architecture, model_config)
 
 
 def _inspect_again(model_config: Any) -> None:

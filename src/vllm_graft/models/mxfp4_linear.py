@@ -93,8 +93,9 @@ class PackedMxfp4Method(LinearMethodBase):  # type: ignore[misc]  # vllm is not 
     ) -> None:
         """Register the tensors of a layer's part on this rank.
 
-        They are zero until they are loaded, and finite: `load_format="dummy"` leaves integers
-        as they are. Raise ValueError where a block of 32 inputs would be split.
+        They are zero until they are loaded: up to vLLM 0.32, `load_format="dummy"` leaves integers
+        as they are, and what they mean has to be finite. Raise ValueError where a block of 32
+        inputs would be split.
         """
         if input_size_per_partition % BLOCK:
             raise ValueError(_uneven(layer, input_size_per_partition, input_size))
@@ -132,7 +133,10 @@ def _load_encoded(
 
 
 def _load_weights(layer: Any, weights: Iterable[tuple[str, torch.Tensor]]) -> Iterator[str]:
-    """Load the tensors of a layer that vLLM loads itself, with a warning of each one's type."""
+    """Load the tensors of a layer by their own loaders.
+
+    For layers without a `load_weights`: vLLM, loading those itself, warns of each type but uint8.
+    """
     for name, tensor in weights:
         param = getattr(layer, name)
         if param is not None:  # a bias that the checkpoint has and the model has not

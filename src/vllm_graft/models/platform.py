@@ -7,13 +7,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..errors import SettingError
+from ..errors import ModelError, SettingError
 from ..target import importable, load
 
 VARIABLE = "VLLM_GRAFT_PLATFORM_TARGET"
 
 _WORD = re.compile(r"[a-z0-9]+(?:[-._][a-z0-9]+)*")
 
+_CPU = Path("/proc/cpuinfo")
 # Made by the driver of Trainium and Inferentia; the file says, for example, "Trn2".
 _NEURON = Path("/sys/devices/virtual/neuron_device/neuron0/info/architecture/instance_type")
 
@@ -26,12 +27,18 @@ def get_platform_target() -> str:
     `VLLM_GRAFT_PLATFORM_TARGET` decides where it is set, else vLLM's current platform, whose module
     is imported for it.
 
-    Raises `SettingError` where the variable is no such word.
+    Raises `SettingError` where the variable is no such word, and `ModelError` where it is not set
+    and vLLM cannot be imported.
     """
     given = os.environ.get(VARIABLE, "").strip().lower()
     if not given:
-        from vllm.platforms import current_platform
-
+        try:
+            from vllm.platforms import current_platform
+        except ImportError as error:
+            raise ModelError(
+                f"the platform cannot be told, since vllm.platforms cannot be imported ({error}). "
+                f"Set {VARIABLE}."
+            ) from error
         platform: Any = type(current_platform)
         return _target_of(platform)
     if not _WORD.fullmatch(given):
@@ -44,6 +51,14 @@ def get_platform_target() -> str:
 def family(target: str) -> str:
     """Return the part of a platform target that all of its kinds share: `cuda` of `cuda-sm90`."""
     return target.partition("-")[0]
+
+
+def cpu_has(flag: str) -> bool:
+    """Tell whether the kernel lists a feature of this machine's CPU, such as `amx_tile`."""
+    try:
+        return f" {flag} " in _CPU.read_text().replace("\n", " ")
+    except OSError:
+        return False
 
 
 @functools.cache

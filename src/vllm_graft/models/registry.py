@@ -1,7 +1,8 @@
 """Which architectures have a factory: the built-in ones, and those of installed distributions."""
 
+import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import metadata
@@ -112,10 +113,18 @@ def _model(entry_point: metadata.EntryPoint, models: dict[str, Model]) -> Model:
     before = models.get(entry_point.name)
     if before is not None:
         return replace(before, factory=entry_point.value, origin=origin(entry_point))
-    name = _snake(entry_point.name.removesuffix("ForCausalLM"))
-    if any(name == model.name for model in models.values()):
-        name = _snake(entry_point.name)
+    names = _names(entry_point.name)
+    taken = {model.name for model in models.values()}
+    name = next(name for name in names if name not in taken)
     return Model(entry_point.name, entry_point.value, name, origin(entry_point))
+
+
+def _names(architecture: str) -> Iterator[str]:
+    """Yield names for an architecture, as modules are named, the best one first."""
+    whole = _snake(architecture)
+    yield _snake(architecture.removesuffix("ForCausalLM")) or whole
+    yield whole
+    yield from (f"{whole}_{number}" for number in itertools.count(2))
 
 
 def origin(entry_point: metadata.EntryPoint) -> str:

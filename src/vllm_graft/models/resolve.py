@@ -13,6 +13,7 @@ from ..process import PROCESS
 from ..target import Target
 from .choice import Choice, choose, is_factory
 from .context import asked_model, choices_of, neuron_config_of
+from .factory import UPSTREAM
 from .registry import Model
 
 Registry = Any
@@ -29,12 +30,18 @@ class Factory:
 
 
 class Factories:
-    """What this process knows of factories: the registered ones, and what they chose last."""
+    """What this process knows of factories: the registered ones, and what they chose last.
+
+    `implementations` are all that were ever chosen here and are not vLLM's own; `kept` are the
+    choices with which vLLM's cache of classes was filled.
+    """
 
     def __init__(self) -> None:
         self.by_architecture: dict[str, Factory] = {}
         self.upstream: dict[str, Entry] = {}
         self.chosen: dict[str, Choice] = {}
+        self.implementations: set[Target] = set()
+        self.kept: dict[str, str] = {}
         self.registering: Model | None = None
         self._unused: set[str] = set()
 
@@ -57,13 +64,27 @@ class Factories:
         choice = choose(architecture, factory.name, model_config.hf_config, neuron_config)
         before = choices_of(model_config).setdefault(architecture, choice.implementation)
         if before != choice.implementation:
-            raise FactoryError(
-                f"{choice} in the process {PROCESS.name}, and {before} where the engine was "
-                "configured. Give all processes the same environment "
-                "(VLLM_GRAFT_PLATFORM_TARGET, VLLM_GRAFT_PATCHES) and the same packages."
-            )
+            raise _disagreement(str(choice), before)
         self._remember(choice, factory)
         return choice
+
+    def without(self, architecture: str, model_config: Any) -> None:
+        """Take note of an architecture that has no factory here.
+
+        Raises `FactoryError` where a factory has chosen an implementation of it before. Warns,
+        once, of a `neuron_config` that nothing reads.
+        """
+        if model_config is None:
+            return
+        before = choices_of(model_config).get(architecture, UPSTREAM)
+        if before != UPSTREAM:
+            raise _disagreement(f"{architecture} has no factory", before)
+        if architecture not in self._unused and neuron_config_of(model_config):
+            self._unused.add(architecture)
+            LOGGER.warning(
+                "vllm-graft: neuron_config is given, and %s has no factory that would read it",
+                architecture,
+            )
 
     def _chosen_before(self, architecture: str, factory: Factory) -> Choice:
         choice = self.chosen.get(architecture)
@@ -78,39 +99,22 @@ class Factories:
         if self.chosen.get(choice.architecture) == choice:
             return
         self.chosen[choice.architecture] = choice
-        if not choice.is_upstream and not any(map(JOURNAL.is_applied, PLACED_BY)):
-            JOURNAL.distrust_caches(f"which has {choice.implementation} in it")
+        if not choice.is_upstream:
+            self.implementations.add(Target.parse(choice.implementation))
+            if not any(map(JOURNAL.is_applied, PLACED_BY)):
+                JOURNAL.distrust_caches(f"{choice.implementation} is in use")
         patch = JOURNAL.patch(factory.model.id) if factory.model else None
         JOURNAL.event("select_model", patch, detail=str(choice))
         LOGGER.debug("vllm-graft: %s", choice)
 
-    def unused(self, architecture: str, model_config: Any) -> None:
-        """Warn, once, of a `neuron_config` for an architecture without a factory."""
-        if model_config is None or architecture in self._unused:
-            return
-        if neuron_config_of(model_config):
-            self._unused.add(architecture)
-            LOGGER.warning(
-                "vllm-graft: neuron_config is given, and %s has no factory that would read it",
-                architecture,
-            )
-
     def mark(self) -> str | None:
         """Return what tells the implementations in use apart, for vLLM's keys; None for its own."""
-        marks = [
-            f"{choice.implementation} {package_digest(Target.parse(choice.implementation).module)}"
-            for choice in self.chosen.values()
-            if not choice.is_upstream
-        ]
+        marks = [f"{each} {package_digest(each.module)}" for each in self.implementations]
         return ", ".join(sorted(marks)) or None
-
-    def is_chosen(self, target: Target) -> bool:
-        """Tell whether a class is an implementation that a factory has chosen here."""
-        return any(choice.implementation == str(target) for choice in self.chosen.values())
 
     def entry_for(self, choice: Choice, like: Entry) -> Entry:
         """Return the entry of the registry for a choice; vLLM's own is the one that it had."""
-        if not choice.is_upstream:
+        if choice.implementation != UPSTREAM:
             target = Target.parse(choice.implementation)
             return type(like)(target.module, target.qualname)
         entry = self.upstream.get(choice.architecture)
@@ -137,12 +141,11 @@ class _Models(dict[str, Entry]):
         entry = super().__getitem__(architecture)
         factory = FACTORIES.of(architecture, entry)
         if factory is None:
-            FACTORIES.unused(architecture, self._model_config)
+            FACTORIES.without(architecture, self._model_config)
             return entry
         choice = FACTORIES.choose(architecture, factory, self._model_config)
         chosen = FACTORIES.entry_for(choice, factory.entry)
-        if not choice.is_upstream:
-            self.implementations[choice] = chosen
+        self.implementations[choice] = chosen
         return chosen
 
 
@@ -167,6 +170,14 @@ def ask(
         for choice, entry in view.models.implementations.items():
             _explain(choice, entry, again)
         raise
+
+
+def _disagreement(here: str, before: str) -> FactoryError:
+    return FactoryError(
+        f"{here} in the process {PROCESS.name}, and {before} was chosen where the engine was "
+        "configured. Give all processes the same environment (VLLM_GRAFT_PLATFORM_TARGET, "
+        "VLLM_GRAFT_PATCHES) and the same packages."
+    )
 
 
 def _explain(choice: Choice, entry: Entry, again: Callable[[Entry], Any]) -> None:

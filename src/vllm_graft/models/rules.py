@@ -19,12 +19,14 @@ def quantization_of(hf_config: Any) -> str | None:
         method = given.get("quant_method")
     else:
         method = getattr(given, "quant_method", None)
+    if method is None:
+        return None
     return str(getattr(method, "value", method)).lower().removeprefix("gpt_oss_")
 
 
-def asked_quantization(options: Mapping[str, Any], key: str = "quantization") -> str | None:
+def asked_quantization(options: Mapping[str, Any]) -> str | None:
     """Return the quantization that the user asks for: `bf16`, `mxfp4`, …; None for no wish."""
-    asked = options.get(key)
+    asked = options.get("quantization")
     if asked is None:
         return None
     name = str(asked).lower()

@@ -3,14 +3,17 @@
 from typing import Any
 
 from ..factory import UPSTREAM, ModelFactory, because
-from ..platform import family, get_platform_target
+from ..platform import cpu_has, family, get_platform_target
 from ..rules import asked_quantization, quantization_of, unaligned
 
 BF16 = "vllm_graft.models.gpt_oss.model_bf16:GptOssForCausalLM"
 MXFP4 = "vllm_graft.models.gpt_oss.model_mxfp4:GptOssForCausalLM"
 
 HAS_BACKEND = ("cuda", "rocm", "xpu")
-"""Platforms for which vLLM has an MXFP4 backend for the experts: fused_moe/oracle/mxfp4.py."""
+"""Platforms for which vLLM has an MXFP4 backend for the experts: fused_moe/oracle/mxfp4.py.
+
+It has one for the CPU where that has AMX.
+"""
 
 
 class GptOssForCausalLM(ModelFactory):
@@ -35,13 +38,13 @@ class GptOssForCausalLM(ModelFactory):
         if asked == "bf16":
             return because("the user asks for bf16", BF16)
 
-        if family(target) in HAS_BACKEND or target == "trn3":
+        if _has_backend(target) or target == "trn3":
             return cls._packed(target, f"{target} keeps MXFP4 by default")
         return because(f"{target} has BF16 by default", BF16)
 
     @classmethod
     def _packed(cls, target: str, why: str) -> str:
-        if family(target) in HAS_BACKEND:
+        if _has_backend(target):
             return because(f"{why}, and vLLM has a backend for it", UPSTREAM)
         return because(why, MXFP4)
 
@@ -70,3 +73,7 @@ class GptOssForCausalLM(ModelFactory):
             return []
         packs = target in ("cpu", "trn3") or family(target) in HAS_BACKEND
         return ["bf16", "mxfp4"] if packs else ["bf16"]
+
+
+def _has_backend(target: str) -> bool:
+    return family(target) in HAS_BACKEND or (target == "cpu" and cpu_has("amx_tile"))

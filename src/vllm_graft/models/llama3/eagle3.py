@@ -10,22 +10,20 @@ class Eagle3LlamaForCausalLM(ModelFactory):
     """The draft model of Eagle3 speculative decoding, for a target of any architecture.
 
     It is small, and what it guesses wrong costs a step of the target: it stays in BF16 whatever
-    the target's `quantization` is. `draft_quantization` is its own.
+    the target's `quantization` is. Its own is what the user gives as `draft_quantization`.
     """
-
-    known_options = None  # the neuron_config is the target's, whose factory checks it
 
     @classmethod
     def select(cls, hf_config: Any, neuron_config: Any) -> str:
         """Return vLLM's own: there is no other one yet."""
-        asked = asked_quantization(cls.options(neuron_config), "draft_quantization")
+        asked = asked_quantization(cls.options(neuron_config))
         return because(f"{'the user asks for' if asked else 'drafts stay in'} bf16", UPSTREAM)
 
     @classmethod
     def _validate_config(cls, hf_config: Any, neuron_config: Any) -> None:
-        asked = asked_quantization(cls.options(neuron_config), "draft_quantization")
+        asked = asked_quantization(cls.options(neuron_config))
         if asked not in (None, "bf16"):
-            raise cls.unsupported("draft_quantization", asked, ["bf16"])
+            raise cls.unsupported("quantization of the draft", asked, ["bf16"])
         draft, target = (
             getattr(hf_config, name, None) for name in ("draft_vocab_size", "vocab_size")
         )
