@@ -269,6 +269,7 @@ _EVERY_RELEASE = {
     f"{_MODELS}/__init__.py": "",
     "vllm/model_executor/model_loader/__init__.py": "",
     "vllm/engine/__init__.py": "",
+    "vllm/plugins.py": "def load_general_plugins(): pass\n",
     "vllm/engine/arg_utils.py": """
         from dataclasses import dataclass, field
         from typing import Any

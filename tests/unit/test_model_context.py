@@ -222,18 +222,21 @@ def test_a_process_that_chooses_otherwise_raises(
 def test_an_engine_core_agrees_before_it_starts(
     vllm: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its configuration may be given by position or by name; what is none is not looked at."""
-    from vllm_graft.builtin.inside import engine_core
+    """The factories are asked when vLLM's plugins have been loaded, which may register some."""
+    from vllm_graft.builtin.inside import engine_core_made
 
     here = vllm("0.32.0", ACME_MODEL)
     sent = SimpleNamespace(model_config=here.model(neuron=PACKED))
-    started: list[Any] = []
+    steps: list[Any] = []
+    plugins = importlib.import_module("vllm.plugins")
+    monkeypatch.setattr(
+        plugins, "load_general_plugins", lambda: steps.append(list(FACTORIES.chosen))
+    )
 
-    def original(*args: Any, **kwargs: Any) -> str:
-        started.append(list(FACTORIES.chosen))
+    def original(*_: Any) -> str:
+        steps.append(list(FACTORIES.chosen))
         return "started"
 
-    for args, kwargs in (((object(), sent), {}), ((), {"vllm_config": sent}), ((1,), {"x": "y"})):
-        another_process(monkeypatch)
-        assert engine_core(original, *args, **kwargs) == "started"
-    assert started == [["LlamaForCausalLM"], ["LlamaForCausalLM"], []]
+    another_process(monkeypatch)
+    assert engine_core_made(original, object(), sent) == "started"
+    assert steps == [[], ["LlamaForCausalLM"]]

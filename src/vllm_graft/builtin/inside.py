@@ -61,10 +61,14 @@ def model_info_file(original: Callable[[Any], str], self: Any) -> str:
 def engine_core(original: Function, *args: Any, **kwargs: Any) -> Any:
     """Hold the role `engine_core` from the start of the original on."""
     PROCESS.gain("engine_core")
-    for config in (*args, *kwargs.values()):
-        if hasattr(config, "model_config"):
-            models.agree(config)
     return original(*args, **kwargs)
+
+
+def engine_core_made(original: Function, self: Any, vllm_config: Any, *args: Any, **kw: Any) -> Any:
+    """Hold the role `engine_core`, and ask the factories of the models in this process too."""
+    PROCESS.gain("engine_core")
+    models.agree(vllm_config)
+    return original(self, vllm_config, *args, **kw)
 
 
 def worker(original: Function, *args: Any, **kwargs: Any) -> Any:

@@ -183,7 +183,7 @@ _entry(
 )
 _entry(
     "vllm.v1.engine.core:EngineCore.__init__",
-    "engine_core",
+    "engine_core_made",
     "engine-core",
     "a process, the main one included, makes an EngineCore",
 )

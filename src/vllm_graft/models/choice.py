@@ -47,7 +47,7 @@ def choose(architecture: str, factory: str, hf_config: Any, neuron_config: Any) 
     except Exception as error:
         raise FactoryError(
             f"the factory {factory} of {architecture!r} raised {type(error).__name__}: {error}. "
-            "Mend it, or exclude it in VLLM_GRAFT_PATCHES; 'vllm-graft list' shows its id."
+            "Mend it; VLLM_GRAFT_PATCHES can exclude a factory that 'vllm-graft list' shows."
         ) from error
     why = getattr(implementation, "why", "")
     return Choice(architecture, factory, str(implementation), why)

@@ -80,7 +80,7 @@ class ModelFactory:
 
         Raises `UnsupportedConfigError` for a key that is not in `known_options`.
         """
-        given = _items(neuron_config, cls.known_options)
+        given = _items(cls.__name__, neuron_config, cls.known_options)
         unknown = sorted(set(given) - set(cls.known_options))
         if unknown:
             raise UnsupportedConfigError(
@@ -144,19 +144,20 @@ class ModelFactory:
         return implementation(vllm_config=get_current_vllm_config(), prefix="")
 
 
-def _items(neuron_config: Any, known: tuple[str, ...]) -> dict[str, Any]:
+def _items(name: str, neuron_config: Any, known: tuple[str, ...]) -> dict[str, Any]:
     """Return the options of a mapping; of an object its attributes, those of its class if known."""
     if neuron_config is None:
         return {}
     if isinstance(neuron_config, (str, bytes, int, float, Sequence)):
         raise UnsupportedConfigError(
-            f"neuron_config is {neuron_config!r}. Give a mapping, or an object with attributes."
+            f"{name}: neuron_config is {neuron_config!r}. Give a mapping, or an object with "
+            "attributes."
         )
     found = items(neuron_config)
     if not isinstance(neuron_config, Mapping):
-        of_class = {name for name in known if hasattr(neuron_config, name)}
-        found |= {name: getattr(neuron_config, name) for name in of_class}
-    return {name: value for name, value in found.items() if not name.startswith(DRAFT)}
+        of_class = {key for key in known if hasattr(neuron_config, key)}
+        found |= {key: getattr(neuron_config, key) for key in of_class}
+    return {key: value for key, value in found.items() if not key.startswith(DRAFT)}
 
 
 def _name(factory: type) -> str:

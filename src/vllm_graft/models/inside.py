@@ -146,6 +146,8 @@ def vllm_config_made(original: Function, self: Any, *args: Any, **kwargs: Any) -
 
 def agree(vllm_config: Any) -> None:
     """Ask factories in this process too; raise where they choose otherwise than before."""
+    # EngineCore's first step, and where packages register factories directly.
+    importlib.import_module("vllm.plugins").load_general_plugins()
     for model_config in models_of(vllm_config):
         _choose_again(model_config)
 

@@ -4,7 +4,6 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib import metadata
 
 from ..declare import PatchSet
@@ -73,7 +72,7 @@ def models_set(models: Iterable[Model]) -> PatchSet:
     for model in models:
         patches.run(
             REGISTRY,
-            partial(_register, model),
+            Registration(model),
             id=model.name,
             vllm=">=0.9.2" if model.origin != ORIGIN else ">=0.27.1,<0.34",
             required=False,
@@ -87,10 +86,20 @@ def models_set(models: Iterable[Model]) -> PatchSet:
     return patches
 
 
-def _register(model: Model, registry: object) -> None:
-    from .inside import register
+@dataclass(frozen=True)
+class Registration:
+    """What the patch of a model does to vLLM's registry."""
 
-    register(model, registry)
+    model: Model
+
+    def __call__(self, registry: object) -> None:
+        """Register the factory."""
+        from .inside import register
+
+        register(self.model, registry)
+
+    def __repr__(self) -> str:
+        return f"{self.model.factory} of {self.model.origin}"
 
 
 def _check(entry_point: metadata.EntryPoint, before: Model | None) -> None:

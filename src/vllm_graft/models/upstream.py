@@ -22,10 +22,7 @@ def upstream(architecture: str) -> str:
                     found = _entry(value)
                     if found is not None:
                         return found
-    raise FactoryError(
-        f"the installed vLLM has no implementation of {architecture!r} of its own, which its "
-        "factory chose. Let the factory name another one."
-    )
+    raise FactoryError(f"the installed vLLM has no implementation of {architecture!r} of its own")
 
 
 def _entry(node: ast.expr) -> str | None:
