@@ -80,12 +80,25 @@ class Vllm:
         folder = self.folder / name
         folder.mkdir()
         script = [str(TESTS / "engine" / "ask_model.py"), str(model), str(folder / "answer.json")]
-        path = os.pathsep.join((str(self.site / "acme_model"), str(TESTS / "engine")))
+        path = os.pathsep.join((self.acme_model, str(TESTS / "engine")))
         return self._answered(
             folder,
             [*script, json.dumps(options)],
             {"PYTHONPATH": path, "VLLM_GRAFT_PATCHES": "", **env},
         )
+
+    def configure(self, name: str, *cases: tuple[Path, Any], **env: str) -> Outcome:
+        """Make configurations of models with a `neuron_config` each, in one process."""
+        folder = self.folder / name
+        folder.mkdir()
+        asked = json.dumps([(str(model), neuron_config) for model, neuron_config in cases])
+        script = [str(TESTS / "engine" / "configure.py"), str(folder / "answer.json"), asked]
+        return self._answered(folder, script, {"PYTHONPATH": self.acme_model, **env})
+
+    @property
+    def acme_model(self) -> str:
+        """The folder to put on PYTHONPATH for the package `acme_model`."""
+        return str(self.site / "acme_model")
 
     def probe(self, name: str, *questions: str, **env: str) -> Outcome:
         """Call modules of vLLM without an engine, with the package `effects` installed."""
