@@ -6,6 +6,8 @@ import pytest
 
 from .conftest import Outcome, Vllm
 
+pytestmark = pytest.mark.once
+
 LOADED = "Directly load AOT compilation from path"
 BROKEN = "has no attribute 'finalize_loading'"
 PATCHED = {"VLLM_GRAFT_PATCHES": "effects/mlp,effects/wrap-op,vllm-cpu/*"}
@@ -17,7 +19,8 @@ def start(vllm: Vllm) -> Callable[[dict[str, str]], Outcome]:
     """Starts with compilation and one cache, kept from start to start."""
 
     def ask(env: dict[str, str]) -> Outcome:
-        outcome = vllm.ask("compiled", {"PYTHONPATH": vllm.effects, **env}, enforce_eager=False)
+        environ = {"PYTHONPATH": vllm.effects, "VLLM_ENABLE_V1_MULTIPROCESSING": "0", **env}
+        outcome = vllm.ask("compiled", environ, enforce_eager=False)
         assert outcome.code == 0, outcome.log[-6000:]
         return outcome
 
@@ -54,7 +57,6 @@ def test_patches_compile_anew(cold: Outcome, patched: Outcome) -> None:
     assert patched.answer["tokens"] != cold.answer["tokens"]
 
 
-@pytest.mark.once
 def test_each_selection_loads_what_it_compiled(
     start: Callable[..., Outcome], cold: Outcome, patched: Outcome, aliased: Outcome
 ) -> None:
