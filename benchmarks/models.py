@@ -25,11 +25,12 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, from any folder
 
-from benchmarks.measure import Sample, column, interleave, paired, progress
+from benchmarks.measure import Sample, column, interleave, paired
 from benchmarks.programs import run, vllm_environ
 from benchmarks.report import Check, Report, machine, show
 from tests.engine.checkpoints import write_large_gpt_oss
 
+from vllm_graft.models.gpt_oss.weight_loaders import dequantized
 from vllm_graft.models.mxfp4 import decode
 
 EXPERTS = 32
@@ -128,19 +129,12 @@ def _timed(function: Callable[[], torch.Tensor]) -> Callable[[], Sample]:
 
 
 def load(folder: Path, runs: int) -> Report:
-    """Load a checkpoint of experts, in turns with reading its bytes and decoding them.
-
-    Raises LookupError where the loader is not there.
-    """
-    try:
-        loaders = importlib.import_module("vllm_graft.models.gpt_oss.weight_loaders")
-    except ImportError as error:
-        raise LookupError(str(error)) from error
+    """Load a checkpoint of experts, in turns with reading its bytes and decoding them."""
     path = _write_checkpoint(folder / "model.safetensors")
     kept = {name: weights(name) for name in SHAPES}
     loader, base = "safetensors, through the loader", "bytes read + decoded"
     subjects = {
-        loader: functools.partial(_load, path, loaders.dequantized),
+        loader: functools.partial(_load, path),
         base: functools.partial(_read_and_decode, path, kept),
     }
     samples = interleave(subjects, runs, "load")
@@ -164,8 +158,8 @@ def _write_checkpoint(path: Path) -> Path:
     return path
 
 
-def _load(path: Path, dequantized: Callable[..., Any]) -> Sample:
-    """Load the checkpoint as vLLM does, tensor by tensor, and let go of what was decoded."""
+def _load(path: Path) -> Sample:
+    """Give what vLLM's loader reads to ours, tensor by tensor, and let go of what was decoded."""
     start = time.perf_counter()
     count = sum(1 for _ in dequantized(_tensors(path), torch.bfloat16))
     wall = time.perf_counter() - start
@@ -264,10 +258,7 @@ def _measure(names: Iterable[str], runs: int | None) -> Iterable[tuple[str, Repo
     for name in names:
         measure, default = PARTS[name]
         with tempfile.TemporaryDirectory(prefix="vllm-graft-benchmark-") as folder:
-            try:
-                yield name, measure(Path(folder), runs or default)
-            except LookupError as error:
-                progress(f"{name}: left out, {error}")
+            yield name, measure(Path(folder), runs or default)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,11 @@ HEAVY = ("vllm", "torch")
 """What declarations and conditions must not import."""
 
 
+_lock = threading.Lock()
+_watched: list[int] = []  # threads, each as often as it has entered
+_originals: dict[str, Any] = {}
+
+
 @contextmanager
 def without_heavy_imports() -> Iterator[None]:
     """Refuse imports of vLLM and torch by this thread.
@@ -21,40 +26,51 @@ def without_heavy_imports() -> Iterator[None]:
     The import statement and `import_module` are watched, not the finders: whether torch is loaded
     already differs between processes, and a declaration must be refused in all of them or in none.
     """
-    statement, function = builtins.__import__, importlib.import_module
-    # Whoever is loaded meanwhile may keep what it finds under these names for good.
-    watching = [threading.get_ident()]
-
-    def refuse(name: str) -> None:
-        if threading.get_ident() in watching and name.partition(".")[0] in HEAVY:
-            caller = sys._getframe(2)
-            raise DeclarationError(
-                f"{caller.f_code.co_filename}:{caller.f_lineno}: this imports {name!r}, which "
-                "would load it before the patches are armed. Import it inside the implementation, "
-                "or give the implementation as a lazy 'module:qualname'"
-            )
-
-    def watched_statement(
-        name: str,
-        globals: Mapping[str, object] | None = None,
-        locals: Mapping[str, object] | None = None,
-        fromlist: Sequence[str] | None = (),
-        level: int = 0,
-    ) -> Any:
-        if level == 0:
-            refuse(name)
-        return statement(name, globals, locals, fromlist or (), level)
-
-    def watched_function(name: str, package: str | None = None) -> Any:
-        refuse(name)
-        return function(name, package)
-
-    builtins.__import__, importlib.import_module = watched_statement, watched_function
+    thread = threading.get_ident()
+    with _lock:  # never held while anything is imported
+        if not _watched:
+            _originals.update(statement=builtins.__import__, function=importlib.import_module)
+            builtins.__import__, importlib.import_module = _statement, _function
+        _watched.append(thread)
     try:
         yield
     finally:
-        watching.clear()
-        if builtins.__import__ is watched_statement:
-            builtins.__import__ = statement
-        if importlib.import_module is watched_function:
-            importlib.import_module = function
+        with _lock:
+            _watched.remove(thread)
+            if not _watched:
+                _restore()
+
+
+def _restore() -> None:
+    """Put the originals back, unless somebody else has put something in their place meanwhile."""
+    if builtins.__import__ is _statement:
+        builtins.__import__ = _originals["statement"]
+    if importlib.import_module is _function:
+        importlib.import_module = _originals["function"]
+
+
+def _refuse(name: str) -> None:
+    if threading.get_ident() in _watched and name.partition(".")[0] in HEAVY:
+        caller = sys._getframe(2)
+        raise DeclarationError(
+            f"{caller.f_code.co_filename}:{caller.f_lineno}: this imports {name!r}, which would "
+            "load it before the patches are armed. Import it inside the implementation, or give "
+            "the implementation as a lazy 'module:qualname'"
+        )
+
+
+def _statement(
+    name: str,
+    globals: Mapping[str, object] | None = None,
+    locals: Mapping[str, object] | None = None,
+    fromlist: Sequence[str] | None = (),
+    level: int = 0,
+) -> Any:
+    if level == 0:
+        _refuse(name)
+    return _originals["statement"](name, globals, locals, fromlist or (), level)
+
+
+def _function(name: str, package: str | None = None) -> Any:
+    _refuse(name)
+    return _originals["function"](name, package)

@@ -16,6 +16,7 @@ from .builtin import BUILTIN, KNOWN
 from .catalog import Catalog
 from .errors import ConflictError, DeclarationError, GraftError, UnknownVersionError
 from .imports import without_heavy_imports
+from .models.registry import of_others
 from .order import in_order
 from .patch import EXCLUSIVE, Candidate, Patch, raise_if_conflicting
 from .settings import Settings
@@ -118,7 +119,8 @@ def _unknown(decision: Decision, vllm: VllmVersion) -> Decision:
 
 def is_required(patch: Patch, settings: Settings) -> bool:
     """Tell whether failing to land stops vLLM; built-in patches never do."""
-    return patch.required or (settings.strict and patch.set_name not in BUILTIN)
+    built_in = patch.set_name in BUILTIN and not of_others(patch)
+    return patch.required or (settings.strict and not built_in)
 
 
 def _decide(patch: Patch, environment: Environment, settings: Settings) -> Decision:

@@ -1,6 +1,7 @@
 """Tiny GPT-OSS checkpoints: MXFP4 experts, and the same weights dequantized to BF16.
 
-Every weight is random and made from a seed, and nothing is downloaded.
+Every weight is random and made from a seed, and nothing is downloaded. MXFP4 is encoded and decoded
+here by the tables of the OCP Microscaling Formats specification v1.0, and not by what is tested.
 """
 
 import json
@@ -11,8 +12,6 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
-
-from vllm_graft.models.mxfp4 import decode, encode
 
 Tensors = dict[str, torch.Tensor]
 
@@ -173,7 +172,7 @@ def _encoded(
     generator: torch.Generator, count: int, rows: int, columns: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     # Wide enough for the activation's clamp to matter.
-    return encode(_normal(generator, 3 * columns**-0.5, count, rows, columns))
+    return _encode(_normal(generator, 3 * columns**-0.5, count, rows, columns))
 
 
 def _random_blocks(
@@ -200,7 +199,7 @@ def _dequantized(tensors: Tensors) -> Tensors:
     result = {name: each for name, each in tensors.items() if not name.endswith("_scales")}
     for name in [name for name in result if name.endswith("_blocks")]:
         blocks, stem = result.pop(name), name.removesuffix("_blocks")
-        weight = decode(blocks.flatten(-2), tensors[f"{stem}_scales"])
+        weight = _decode(blocks, tensors[f"{stem}_scales"])
         result[stem] = weight.transpose(-2, -1).contiguous()
     return result
 
@@ -219,3 +218,29 @@ def _write_json(folder: Path, config: dict[str, Any], index: dict[str, str]) -> 
     (folder / "model.safetensors.index.json").write_text(
         json.dumps({"metadata": {}, "weight_map": index})
     )
+
+
+_MAGNITUDES = torch.tensor([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0], dtype=torch.float64)
+"""The magnitudes of E2M1 by their codes."""
+
+
+def _encode(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the bytes (…, K / 2) and scales (…, K / 32) of a weight (…, K)."""
+    blocks = weight.double().unflatten(-1, (-1, 32))
+    exponents = torch.frexp(blocks.abs().amax(-1)).exponent - 1 - 2
+    scaled = torch.ldexp(blocks, -exponents.unsqueeze(-1))
+    # Between two neighbours the boundary belongs to the even code.
+    middles = (_MAGNITUDES[1:] + _MAGNITUDES[:-1]) / 2
+    odd = torch.arange(7) % 2 == 1
+    boundaries = torch.where(odd, torch.nextafter(middles, torch.zeros(1).double()), middles)
+    codes = torch.bucketize(scaled.abs(), boundaries) + 8 * (scaled < 0)
+    pairs = codes.flatten(-2).unflatten(-1, (-1, 2))
+    packed = pairs[..., 0] + 16 * pairs[..., 1]
+    return packed.to(torch.uint8), (exponents + 127).to(torch.uint8)
+
+
+def _decode(blocks: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+    """Return the weight (…, K), bfloat16, of blocks (…, G, 16) and scales (…, G)."""
+    codes = torch.stack((blocks % 16, blocks // 16), dim=-1).flatten(-2).long()
+    values = _MAGNITUDES[codes % 8] * (1 - 2 * (codes // 8))
+    return torch.ldexp(values, scales.unsqueeze(-1).int() - 127).flatten(-2).to(torch.bfloat16)

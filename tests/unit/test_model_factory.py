@@ -531,11 +531,10 @@ def test_the_scaling_of_a_models_rope(given: dict[str, Any], expected: str) -> N
 
 def test_sizes_in_blocks() -> None:
     """The first that is none is named; absent is none."""
-    sizes = SimpleNamespace(a=64, b=48, c="64")
-    assert unaligned(sizes, "a") is None
-    assert unaligned(sizes, "a", "b", "c") == "b is 48, and MXFP4 needs a multiple of 32"
-    assert unaligned(sizes, "c") == "c is '64', and MXFP4 needs a multiple of 32"
-    assert unaligned(sizes, "d") == "d is None, and MXFP4 needs a multiple of 32"
+    assert unaligned({"a": 64}) is None
+    assert unaligned({"a": 64, "b": 48, "c": 1}) == "b is 48, and MXFP4 needs a multiple of 32"
+    assert unaligned({"c": 48 / 2}) == "c is 24, and MXFP4 needs a multiple of 32"
+    assert unaligned({"d": None}) == "d is None, and MXFP4 needs a multiple of 32"
 
 
 def test_the_public_names_import_neither_torch_nor_vllm(python: Python) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from vllm_graft.errors import FactoryError, UnsupportedConfigError
-from vllm_graft.models import ModelFactory
+from vllm_graft.models import ModelFactory, inside
 from vllm_graft.models.registry import BUILTIN_MODELS, Model
 from vllm_graft.models.resolve import FACTORIES
 
@@ -313,10 +313,13 @@ def test_a_neuron_config_that_no_factory_reads(
 
     here.cls(here.model("OPTForCausalLM"))
     assert warnings(caplog, "neuron_config") == []
+    inside._warn.cache_clear()
     for _ in range(2):
         here.cls(here.model("OPTForCausalLM", neuron={"quantization": "mxfp4"}))
     here.model(neuron={"quantization": "packed"})
+    here.model(neuron={"draft_quantization": "bf16"})
 
     assert warnings(caplog, "neuron_config") == [
-        "vllm-graft: neuron_config is given, and OPTForCausalLM has no factory that would read it"
+        "vllm-graft: neuron_config is given, and OPTForCausalLM has no factory that would read it",
+        "vllm-graft: neuron_config has draft_quantization, and there is no draft model",
     ]

@@ -13,10 +13,11 @@ from click.testing import CliRunner
 
 from vllm_graft.builtin import builtin_sets
 from vllm_graft.catalog import load_catalog
-from vllm_graft.errors import FactoryError
+from vllm_graft.errors import FactoryError, UnsupportedConfigError
+from vllm_graft.imports import without_heavy_imports
 from vllm_graft.models import ModelFactory, inside
 from vllm_graft.models.choice import is_factory
-from vllm_graft.models.context import give, neuron_config_of
+from vllm_graft.models.context import engine_config, give, neuron_config_of
 from vllm_graft.models.platform import VARIABLE
 from vllm_graft.models.registry import models_set
 from vllm_graft.models.resolve import FACTORIES, Factories
@@ -226,3 +227,74 @@ def test_a_draft_has_options_of_its_own(attribute: str) -> None:
         assert neuron_config_of(target) is neuron_config
         assert neuron_config_of(draft) == {"quantization": "bf16"}
         assert set(ModelFactory.options({"draft_quantization": "bf16"})) == set()
+
+
+def test_a_model_inside_of_another_one_is_vllms_own(vllm: Start) -> None:
+    """What the main process has not asked a factory about, no other process asks about either."""
+    here = vllm("0.32.0", ACME_MODEL)
+    outer = here.engine({"neuron_config": PACKED}, "OPTForCausalLM").model_config
+    outer.hf_config = SimpleNamespace(architectures=["LlamaForCausalLM"])
+
+    assert here.cls(outer) == OWN
+
+
+def test_a_draft_may_have_another_name_first(vllm: Start) -> None:
+    """What its first architecture refuses is told at the end, if it has kept that name."""
+    here = vllm("0.32.0", ACME_MODEL)
+    config = importlib.import_module("vllm.config")
+    options = {"neuron_config": {"draft_depth": 3}}
+    with engine_config(options):
+        target, draft = here.model(), _draft(config)
+        assert draft._model_info.supports_pp is True
+        draft.hf_config = SimpleNamespace(architectures=["Eagle3LlamaForCausalLM"])
+        config.VllmConfig(target, SimpleNamespace(draft_model_config=draft), options)
+
+        with pytest.raises(UnsupportedConfigError, match="'depth'"):
+            config.VllmConfig(target, SimpleNamespace(draft_model_config=_draft(config)), options)
+
+
+def _draft(config: Any) -> Any:
+    class Draft(config.ModelConfig):  # type: ignore[misc]  # the stand-in is not typed
+        runner = "draft"
+
+    return Draft("a/draft", SimpleNamespace(architectures=["LlamaForCausalLM"]))
+
+
+def test_a_factory_may_refuse_an_engine(vllm: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked with the whole configuration, and what it has chosen."""
+    here = vllm("0.32.0", ACME_MODEL)
+    asked: list[Any] = []
+    factory = importlib.import_module("acme.factory").LlamaForCausalLM
+    monkeypatch.setattr(
+        factory, "_validate_engine", lambda config, chosen: asked.append((config, chosen))
+    )
+
+    engine = here.engine({"neuron_config": PACKED})
+
+    assert asked == [(engine, "acme.packed:LlamaForCausalLM")]
+
+
+def test_no_option_of_a_factory_is_the_drafts() -> None:
+    """It would never be given one."""
+    with pytest.raises(TypeError, match="draft_tree"):
+        type("Odd", (ModelFactory,), {"known_options": ("draft_tree",)})
+
+
+def test_choosing_in_threads() -> None:
+    """Watching for imports of vLLM leaves nothing behind, and refuses nothing to other threads."""
+    import builtins
+    import threading
+
+    before = builtins.__import__
+
+    def choose_often() -> None:
+        for _ in range(300):
+            with without_heavy_imports():
+                importlib.import_module("json")
+
+    threads = [threading.Thread(target=choose_often) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert builtins.__import__ is before

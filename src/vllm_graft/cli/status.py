@@ -30,22 +30,24 @@ from .render import console, json_option, print_json, table
     metavar="JSON",
     help="With --model, what vLLM would be given under that name.",
 )
+@click.option("--draft", is_flag=True, help="With --model: it is the draft of another model.")
 @json_option
-def status(config: Path | None, additional_config: str | None, as_json: bool) -> None:
+def status(config: Path | None, additional_config: str | None, draft: bool, as_json: bool) -> None:
     """Show which patches would be armed for this vLLM, and why others would not.
 
     With --model, show which implementation of a model would be chosen, and why, without starting
     an engine. vLLM is imported then, for its current platform, unless VLLM_GRAFT_PLATFORM_TARGET is
     set.
     """
-    if additional_config is not None and config is None:
-        raise click.UsageError("--additional-config is for --model.")
+    if (additional_config is not None or draft) and config is None:
+        raise click.UsageError("--additional-config and --draft are for --model.")
     try:
         plan = current_plan(Settings.read(os.environ))
         if config is not None:
             for problem in plan.problems:  # with which vLLM would not start
                 raise problem
-            _show_model(explain(config, _read(additional_config), _selected(plan)), as_json)
+            given, models = _read(additional_config), _selected(plan)
+            _show_model(explain(config, given, models, draft=draft), as_json)
             return
     except GraftError as error:
         raise click.ClickException(str(error)) from error

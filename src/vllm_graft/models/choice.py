@@ -1,6 +1,7 @@
 """Asking a factory: what it chooses for a configuration, told in one value or one clear error."""
 
 import importlib
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -53,12 +54,19 @@ def choose(architecture: str, factory: str, hf_config: Any, neuron_config: Any) 
     return Choice(architecture, factory, str(implementation), why)
 
 
+def validate(choice: Choice, vllm_config: Any) -> None:
+    """Let a factory refuse what the engine would do with its choice; raise its error."""
+    load_factory(choice.factory)._validate_engine(vllm_config, choice.implementation)
+
+
 def load_factory(factory: str) -> type[ModelFactory]:
     """Import a factory, whose module imports neither vLLM nor torch; raise `FactoryError`."""
     target = Target.parse(factory)
     try:
-        with without_heavy_imports():
-            found: Any = importlib.import_module(target.module)
+        found: Any = sys.modules.get(target.module)
+        if found is None:
+            with without_heavy_imports():
+                found = importlib.import_module(target.module)
         for part in target.qualname.split("."):
             found = getattr(found, part)
     except Exception as error:

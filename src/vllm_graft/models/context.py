@@ -83,7 +83,12 @@ def items(neuron_config: Any) -> dict[str, Any]:
     """Return what a mapping has, or the attributes of an object."""
     if isinstance(neuron_config, Mapping):
         return {str(key): value for key, value in neuron_config.items()}
-    names = (*getattr(neuron_config, "__dict__", ()), *getattr(neuron_config, "__slots__", ()))
+    cls = type(neuron_config)
+    names = [
+        *getattr(neuron_config, "__dict__", ()),
+        *(name for base in cls.__mro__ for name in getattr(base, "__slots__", ())),
+        *(name for name in dir(cls) if name.startswith(DRAFT)),
+    ]
     return {
         name: getattr(neuron_config, name)
         for name in names
@@ -107,11 +112,35 @@ def _given(model_config: Any) -> Any:
 def give(model_config: Any, neuron_config: Any) -> bool:
     """Keep a `neuron_config` with a model; False where it has that already."""
     memory = _memory(model_config)
-    if KEY in memory and memory[KEY] == neuron_config:
+    if KEY in memory and _same(memory[KEY], neuron_config):
         return False
+    memory.clear()
     memory[KEY] = neuron_config
-    memory.pop("choices", None)
     return True
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is None or other is None:
+        return one is other
+    return bool(one == other) or items(one) == items(other)
+
+
+def settle(model_config: Any) -> None:
+    """Take it that all factories of a model have been asked, by the names that it keeps.
+
+    What they chose by others is forgotten: a draft is another architecture at first.
+    """
+    memory = _memory(model_config)
+    names = set(getattr(model_config.hf_config, "architectures", None) or ())
+    if is_draft(model_config):
+        choices = choices_of(model_config)
+        memory["choices"] = {name: each for name, each in choices.items() if name in names}
+    memory["settled"] = True
+
+
+def is_settled(model_config: Any) -> bool:
+    """Tell whether `settle` was called for a model, here or where it was configured."""
+    return bool(_memory(model_config).get("settled"))
 
 
 def choices_of(model_config: Any) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Which implementation a model would have, from its `config.json` alone: no engine, no weights."""
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from ..errors import GraftError, ModelError
 from .choice import choose
-from .context import neuron_config_in
+from .context import draft_options, neuron_config_in
 from .factory import UPSTREAM
 from .platform import get_platform_target
 from .registry import Model
@@ -31,14 +32,19 @@ class Explanation:
     error: str | None = None
 
 
-def explain(config: Path, additional_config: Any, models: Mapping[str, Model]) -> list[Explanation]:
+def explain(
+    config: Path, additional_config: Any, models: Mapping[str, Model], *, draft: bool = False
+) -> list[Explanation]:
     """Ask the factories of a model's architectures; `models` are those that take part.
 
-    `config` is a `config.json` or the folder that has one. Raises `ModelError` where it cannot be
-    read or names no architecture.
+    `config` is a `config.json` or the folder that has one; `draft` says that it is that of the
+    draft model in speculative decoding. Raises `ModelError` where it cannot be read or names no
+    architecture.
     """
     hf_config = read_config(config)
     neuron_config = neuron_config_in(additional_config)
+    if draft:
+        neuron_config = draft_options(neuron_config)
     return [_explain(name, hf_config, neuron_config, models) for name in hf_config.architectures]
 
 
@@ -46,7 +52,7 @@ def read_config(path: Path) -> Any:
     """Return a model's configuration with its values as attributes, as transformers has it."""
     file = path / "config.json" if path.is_dir() else path
     try:
-        values = json.loads(file.read_text())
+        values = json.loads(file.read_text(encoding="utf-8"))
         architectures = values["architectures"]
     except (OSError, ValueError) as error:
         raise ModelError(f"{file} cannot be read: {error}") from error
@@ -60,19 +66,42 @@ def read_config(path: Path) -> Any:
 def _explain(
     architecture: str, hf_config: Any, neuron_config: Any, models: Mapping[str, Model]
 ) -> Explanation:
-    model = models.get(architecture)
+    known = _base(architecture, models)
+    model = models.get(known)
     platform = factory = None
     try:
         if model is None:
             why = "no factory takes part" + (
                 ", and nothing reads the neuron_config" if neuron_config else ""
             )
-            return Explanation(architecture, None, None, upstream(architecture), why)
+            return Explanation(architecture, None, None, upstream(known), why)
         platform, factory = get_platform_target(), model.factory
-        choice = choose(architecture, factory, hf_config, neuron_config)
+        choice = choose(known, factory, hf_config, neuron_config)
         implementation = choice.implementation
         if implementation == UPSTREAM:
-            implementation = upstream(architecture)
+            implementation = upstream(known)
         return Explanation(architecture, platform, factory, implementation, choice.why)
     except GraftError as error:
         return Explanation(architecture, platform, factory, error=str(error))
+
+
+def _base(architecture: str, models: Mapping[str, Model]) -> str:
+    """Return the architecture that vLLM takes one for which it does not know, to convert it.
+
+    The suffixes are those of vLLM's `config/model.py`.
+    """
+    if architecture in models:
+        return architecture
+    try:
+        upstream(architecture)
+    except ModelError:
+        base = _CONVERTED.sub("ForCausalLM", architecture)
+        return base if base in models else architecture
+    return architecture
+
+
+_CONVERTED = re.compile(
+    "(ForTextEncoding|EmbeddingModel|ForSequenceClassification|ForTokenClassification"
+    "|ForAudioClassification|ForImageClassification|ForVideoClassification|ClassificationModel"
+    "|ForRewardModeling|RewardModel|Model)$"
+)

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ..errors import FactoryError, UnsupportedConfigError
-from ..sources import exists
-from ..target import Target, is_lazy, load
+from ..sources import exists, parsed
+from ..target import Target, importable, is_lazy, load
 from .context import DRAFT, items
 from .platform import get_platform_target
 
@@ -35,7 +35,7 @@ class ModelFactory:
     the platform wants, then the fallback. Its module imports neither torch nor vllm, so that only
     the implementation that is chosen is ever imported.
 
-        class AcmeForCausalLM(ModelFactory):
+        class Qwen3ForCausalLM(ModelFactory):
             known_options = ("quantization",)
 
             @classmethod
@@ -44,7 +44,7 @@ class ModelFactory:
                 if asked in (None, "bf16"):
                     return UPSTREAM
                 if asked == "mxfp4":
-                    return because("the user asks for mxfp4", "acme.model_mxfp4:AcmeForCausalLM")
+                    return because("the user asks for mxfp4", "acme.model_mxfp4:Qwen3ForCausalLM")
                 raise cls.unsupported("quantization", asked, ["bf16", "mxfp4"])
 
     vLLM never sees a factory: the layer resolves it at vLLM's registry.
@@ -55,6 +55,15 @@ class ModelFactory:
 
     These are for the factory of a draft model, which has them without the prefix.
     """
+
+    def __init_subclass__(cls) -> None:
+        """Raise TypeError where an option could never be given."""
+        taken = [name for name in cls.known_options if name.startswith(DRAFT)]
+        if taken:
+            raise TypeError(
+                f"{cls.__name__} knows the options {', '.join(taken)}: those that begin with "
+                f"{DRAFT!r} are for the factory of a draft model, without the prefix"
+            )
 
     def __new__(cls, *_: object, **__: object) -> "ModelFactory":
         """Refuse to make an instance: a factory is used as a class."""
@@ -73,6 +82,13 @@ class ModelFactory:
     @classmethod
     def _validate_config(cls, hf_config: Any, neuron_config: Any) -> None:
         """Raise `UnsupportedConfigError` for what no implementation can do."""
+
+    @classmethod
+    def _validate_engine(cls, vllm_config: Any, implementation: str) -> None:
+        """Raise `UnsupportedConfigError` for what the chosen implementation cannot do in an engine.
+
+        vLLM's `VllmConfig` has what `select` cannot know: tensor parallelism, LoRA, quantization.
+        """
 
     @classmethod
     def options(cls, neuron_config: Any) -> dict[str, Any]:
@@ -116,7 +132,7 @@ class ModelFactory:
                 f"{_name(cls)}.select returned {chosen!r}. It must return the string "
                 "'module:Class' of an implementation, or UPSTREAM."
             )
-        if chosen != UPSTREAM and not exists(Target.parse(chosen)):
+        if chosen != UPSTREAM and not _is_there(Target.parse(chosen)):
             raise FactoryError(
                 f"{_name(cls)} chose {str(chosen)!r}, and there is no such class. Mend the name in "
                 "the factory, or install the package that has the implementation."
@@ -158,6 +174,13 @@ def _items(name: str, neuron_config: Any, known: tuple[str, ...]) -> dict[str, A
         of_class = {key for key in known if hasattr(neuron_config, key)}
         found |= {key: getattr(neuron_config, key) for key in of_class}
     return {key: value for key, value in found.items() if not key.startswith(DRAFT)}
+
+
+def _is_there(target: Target) -> bool:
+    """Tell whether a class exists, as far as that can be told; compiled code has no source."""
+    if exists(target):
+        return True
+    return parsed(target.module) is None and importable(target.module)
 
 
 def _name(factory: type) -> str:

@@ -1,21 +1,34 @@
 """What the layer does inside vLLM for models. vLLM calls these; `builtin.layer` names them."""
 
+import functools
 import hashlib
 import importlib
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..caches import package_digest
 from ..errors import FactoryError
 from ..journal import JOURNAL, LOGGER
-from .context import asking, choices_of, engine_config, give, neuron_config_in
+from .choice import validate
+from .context import (
+    DRAFT,
+    asking,
+    choices_of,
+    engine_config,
+    give,
+    is_draft,
+    items,
+    neuron_config_in,
+    settle,
+)
 from .factory import ModelFactory
 from .registry import Model
 from .resolve import FACTORIES, Factory, ask, class_of, is_vllms_own
 from .upstream import REGISTRY
 
 Function = Callable[..., Any]
+
+LOADER = "vllm.model_executor.model_loader.utils"
 
 NEEDED = ("vllm-graft/model-register", "vllm-graft/model-inspect", "vllm-graft/model-resolve")
 """The patches without which vLLM would take a factory for a model."""
@@ -116,7 +129,7 @@ def get_model_architecture(original: Function, model_config: Any) -> Any:
     kept = FACTORIES.kept
     choices = choices_of(model_config)
     if any(kept.get(architecture, choice) != choice for architecture, choice in choices.items()):
-        getattr(sys.modules[original.__module__], "_MODEL_ARCH_BY_HASH", {}).clear()
+        getattr(importlib.import_module(LOADER), "_MODEL_ARCH_BY_HASH", {}).clear()
         kept.clear()
     kept.update(choices)
     with asking(model_config):
@@ -136,12 +149,39 @@ def model_config_made(original: Function, self: Any, *args: Any, **kwargs: Any) 
 
 
 def vllm_config_made(original: Function, self: Any, *args: Any, **kwargs: Any) -> None:
-    """Ask factories anew whose models were configured before `additional_config` was known."""
+    """Ask factories anew whose models were configured before `additional_config` was known.
+
+    Then all is known that they can be asked about, and what they cannot have is refused.
+    """
     neuron_config = neuron_config_in(self.additional_config)
     for model_config in models_of(self):
         if neuron_config is not None and give(model_config, neuron_config):
             _inspect_again(model_config)
     original(self, *args, **kwargs)
+    for model_config in models_of(self):
+        settle(model_config)
+        named = model_config.hf_config.architectures if is_draft(model_config) else ()
+        for architecture, factory in _factories(model_config, named or ()):
+            choice = FACTORIES.choose(architecture, factory, model_config, last=True)
+            validate(choice, self)
+    _warn_of_unread(self, neuron_config)
+
+
+def _warn_of_unread(vllm_config: Any, neuron_config: Any) -> None:
+    """Warn of options that no factory has been asked with."""
+    model_config, *drafts = models_of(vllm_config) or [None]
+    given = items(neuron_config) if neuron_config else {}
+    for_draft = [name for name in given if name.startswith(DRAFT)]
+    if model_config is not None and not choices_of(model_config) and len(for_draft) < len(given):
+        names = ", ".join(getattr(model_config.hf_config, "architectures", None) or ())
+        _warn(f"neuron_config is given, and {names} has no factory that would read it")
+    if for_draft and not drafts:
+        _warn(f"neuron_config has {', '.join(for_draft)}, and there is no draft model")
+
+
+@functools.cache  # vLLM makes configurations of one engine many times
+def _warn(text: str) -> None:
+    LOGGER.warning("vllm-graft: %s", text)
 
 
 def agree(vllm_config: Any) -> None:
@@ -153,16 +193,23 @@ def agree(vllm_config: Any) -> None:
 
 
 def _choose_again(model_config: Any) -> None:
-    """Ask the factories of what was chosen before, and of the model's own architectures."""
-    named = getattr(model_config.hf_config, "architectures", None) or ()
+    for architecture, factory in _factories(model_config):
+        FACTORIES.choose(architecture, factory, model_config)
+
+
+def _factories(model_config: Any, named: Iterable[str] = ()) -> Iterator[tuple[str, Factory]]:
+    """Yield the factories that have chosen for a model, or are for architectures that are named.
+
+    Raises `FactoryError` where one of the first is missing here.
+    """
     models = importlib.import_module(REGISTRY).ModelRegistry.models
     for architecture in {*choices_of(model_config), *named}:
         entry = models.get(architecture)
         factory = FACTORIES.of(architecture, entry) if entry is not None else None
-        if factory is not None:
-            FACTORIES.choose(architecture, factory, model_config)
-        elif architecture in choices_of(model_config):
+        if factory is None:
             FACTORIES.without(architecture, model_config)
+        else:
+            yield architecture, factory
 
 
 def _inspect_again(model_config: Any) -> None:
@@ -170,12 +217,10 @@ def _inspect_again(model_config: Any) -> None:
     model_config._model_info = info
 
 
-def models_of(vllm_config: Any) -> Iterator[Any]:
-    """Yield the configurations of an engine's models: the target's, and the draft's."""
+def models_of(vllm_config: Any) -> list[Any]:
+    """Return the configurations of an engine's models: the target's first, then its draft's."""
     speculative = getattr(vllm_config, "speculative_config", None)
-    for config in (
-        getattr(vllm_config, "model_config", None),
-        getattr(speculative, "draft_model_config", None),
-    ):
-        if config is not None:
-            yield config
+    target = getattr(vllm_config, "model_config", None)
+    draft = getattr(speculative, "draft_model_config", None)
+    # Speculation without a draft model has the target's configuration in its place.
+    return [each for each in (target, draft if draft is not target else None) if each is not None]

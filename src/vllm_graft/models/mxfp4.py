@@ -11,6 +11,7 @@ import functools
 from collections.abc import Iterator
 
 import torch
+from torch._subclasses import FakeTensor
 
 BLOCK = 32
 """The number of elements that share a scale."""
@@ -82,12 +83,16 @@ def decode(
     blocks = packed.unflatten(-1, (scales.shape[-1], _BYTES))
     exponents = scales.unsqueeze(-1)
     shape = (*scales.shape[:-1], scales.shape[-1] * BLOCK)
-    if torch.compiler.is_compiling() or packed.device.type != "cpu":
+    if _is_traced(packed) or packed.device.type != "cpu":
         computed = _computed(blocks, exponents).to(dtype).reshape(shape)
         return computed if out is None else out.copy_(computed)
     result = _empty(packed, shape, dtype) if out is None else out
     _look_up(blocks, exponents, result.unflatten(-1, (scales.shape[-1], BLOCK)))
     return result
+
+
+def _is_traced(tensor: torch.Tensor) -> bool:
+    return torch.compiler.is_compiling() or isinstance(tensor, FakeTensor)
 
 
 def pack(codes: torch.Tensor) -> torch.Tensor:

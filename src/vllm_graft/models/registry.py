@@ -8,6 +8,7 @@ from importlib import metadata
 
 from ..declare import PatchSet
 from ..errors import BrokenSetError
+from ..patch import Patch
 from ..target import is_lazy
 from .upstream import REGISTRY
 
@@ -100,6 +101,12 @@ class Registration:
 
     def __repr__(self) -> str:
         return f"{self.model.factory} of {self.model.origin}"
+
+
+def of_others(patch: Patch) -> bool:
+    """Tell whether a patch registers a factory that another distribution brings."""
+    made = patch.implementation
+    return isinstance(made, Registration) and made.model.origin != ORIGIN
 
 
 def _check(entry_point: metadata.EntryPoint, before: Model | None) -> None:

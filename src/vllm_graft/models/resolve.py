@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..caches import PLACED_BY, package_digest
-from ..errors import FactoryError
+from ..errors import FactoryError, UnsupportedConfigError
 from ..journal import JOURNAL, LOGGER
 from ..process import PROCESS
 from ..target import Target
 from .choice import Choice, choose, is_factory
-from .context import asked_model, choices_of, neuron_config_of
+from .context import asked_model, choices_of, is_draft, is_settled, neuron_config_of
 from .factory import UPSTREAM
 from .registry import Model
 
@@ -43,7 +43,7 @@ class Factories:
         self.implementations: set[Target] = set()
         self.kept: dict[str, str] = {}
         self.registering: Model | None = None
-        self._unused: set[str] = set()
+        self._told: set[Choice] = set()
 
     def of(self, architecture: str, entry: Entry) -> Factory | None:
         """Return the factory that an entry of the registry names, if it names one."""
@@ -56,35 +56,38 @@ class Factories:
         found = self.by_architecture[architecture] = Factory(str(target), entry)
         return found
 
-    def choose(self, architecture: str, factory: Factory, model_config: Any) -> Choice:
-        """Ask a factory; what it chooses must be what it chose where the configuration was made."""
+    def choose(
+        self, architecture: str, factory: Factory, model_config: Any, *, last: bool = False
+    ) -> Choice:
+        """Ask a factory; what it chooses must be what it chose where the configuration was made.
+
+        `last` is the time when the model has its final name and all is known of it.
+        """
         if model_config is None:  # vLLM before 0.10.1, where its model is not known
             return self._chosen_before(architecture, factory)
+        choices = choices_of(model_config)
+        if is_settled(model_config) and architecture not in choices and not last:
+            return Choice(architecture, factory.name, UPSTREAM)  # a model inside of another one
         neuron_config = neuron_config_of(model_config)
-        choice = choose(architecture, factory.name, model_config.hf_config, neuron_config)
-        before = choices_of(model_config).setdefault(architecture, choice.implementation)
+        try:
+            choice = choose(architecture, factory.name, model_config.hf_config, neuron_config)
+        except UnsupportedConfigError:
+            if last or not is_draft(model_config):
+                raise
+            # vLLM asks for a draft by the name in its checkpoint first, and may rename it.
+            return Choice(architecture, factory.name, UPSTREAM)
+        before = choices.setdefault(architecture, choice.implementation)
         if before != choice.implementation:
             raise _disagreement(str(choice), before)
         self._remember(choice, factory)
         return choice
 
     def without(self, architecture: str, model_config: Any) -> None:
-        """Take note of an architecture that has no factory here.
-
-        Raises `FactoryError` where a factory has chosen an implementation of it before. Warns,
-        once, of a `neuron_config` that nothing reads.
-        """
-        if model_config is None:
-            return
-        before = choices_of(model_config).get(architecture, UPSTREAM)
-        if before != UPSTREAM:
-            raise _disagreement(f"{architecture} has no factory", before)
-        if architecture not in self._unused and neuron_config_of(model_config):
-            self._unused.add(architecture)
-            LOGGER.warning(
-                "vllm-graft: neuron_config is given, and %s has no factory that would read it",
-                architecture,
-            )
+        """Raise `FactoryError` where a factory has chosen for a model that has none here."""
+        if model_config is not None:
+            before = choices_of(model_config).get(architecture, UPSTREAM)
+            if before != UPSTREAM:
+                raise _disagreement(f"{architecture} has no factory", before)
 
     def _chosen_before(self, architecture: str, factory: Factory) -> Choice:
         choice = self.chosen.get(architecture)
@@ -96,9 +99,10 @@ class Factories:
         return choice
 
     def _remember(self, choice: Choice, factory: Factory) -> None:
-        if self.chosen.get(choice.architecture) == choice:
-            return
         self.chosen[choice.architecture] = choice
+        if choice in self._told:
+            return
+        self._told.add(choice)
         if not choice.is_upstream:
             self.implementations.add(Target.parse(choice.implementation))
             if not any(map(JOURNAL.is_applied, PLACED_BY)):

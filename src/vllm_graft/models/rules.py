@@ -47,10 +47,10 @@ def rope_scaling(hf_config: Any) -> tuple[str, Mapping[str, Any]]:
     return "default", {}
 
 
-def unaligned(hf_config: Any, *names: str) -> str | None:
-    """Return what is wrong where a size of the model is no multiple of the MX block."""
-    for name in names:
-        size = getattr(hf_config, name, None)
-        if not isinstance(size, int) or size % MX_BLOCK:
-            return f"{name} is {size!r}, and MXFP4 needs a multiple of {MX_BLOCK}"
+def unaligned(sizes: Mapping[str, float | None]) -> str | None:
+    """Return what is wrong where one of a model's sizes, by name, is no multiple of the block."""
+    for name, size in sizes.items():
+        if size is None or size % MX_BLOCK:
+            shown = size if size is None else f"{size:g}"
+            return f"{name} is {shown}, and MXFP4 needs a multiple of {MX_BLOCK}"
     return None

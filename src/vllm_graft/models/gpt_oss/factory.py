@@ -38,7 +38,7 @@ class GptOssForCausalLM(ModelFactory):
         if asked == "bf16":
             return because("the user asks for bf16", BF16)
 
-        if _has_backend(target) or target == "trn3":
+        if _has_backend(target) or family(target) == "trn3":
             return cls._packed(target, f"{target} keeps MXFP4 by default")
         return because(f"{target} has BF16 by default", BF16)
 
@@ -55,11 +55,13 @@ class GptOssForCausalLM(ModelFactory):
         if asked is not None and asked not in valid:
             raise cls.unsupported("quantization", asked, valid)
         if quantization_of(hf_config) == "mxfp4":
-            problem = unaligned(hf_config, "hidden_size", "intermediate_size")
+            sizes = ("hidden_size", "intermediate_size")
+            problem = unaligned({name: getattr(hf_config, name, None) for name in sizes})
             if problem:
                 raise cls.refused(problem)
-        experts, used = hf_config.num_local_experts, hf_config.num_experts_per_tok
-        if not 0 < used <= experts:
+        experts = getattr(hf_config, "num_local_experts", None)
+        used = getattr(hf_config, "num_experts_per_tok", None)
+        if experts is not None and used is not None and not 0 < used <= experts:
             raise cls.refused(f"a token uses {used} experts, and the model has {experts}")
 
     @classmethod
@@ -71,9 +73,9 @@ class GptOssForCausalLM(ModelFactory):
             return ["bf16"]
         if checkpoint != "mxfp4":
             return []
-        packs = target in ("cpu", "trn3") or family(target) in HAS_BACKEND
+        packs = family(target) in ("cpu", "trn3", *HAS_BACKEND)
         return ["bf16", "mxfp4"] if packs else ["bf16"]
 
 
 def _has_backend(target: str) -> bool:
-    return family(target) in HAS_BACKEND or (target == "cpu" and cpu_has("amx_tile"))
+    return family(target) in HAS_BACKEND or (family(target) == "cpu" and cpu_has("amx_tile"))

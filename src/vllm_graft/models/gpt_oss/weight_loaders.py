@@ -10,17 +10,15 @@ from typing import Any
 import torch
 
 from ..mxfp4 import decode
+from ..rules import quantization_of
 
 _BLOCKS = "_blocks"
 _SCALES = "_scales"
-_METHODS = ("mxfp4", "gpt_oss_mxfp4")
-"""The checkpoint's own name of its quantization, and what vLLM rewrites it to."""
 
 
 def is_mxfp4(hf_config: Any) -> bool:
     """Tell whether a model's configuration says that the checkpoint's experts are MXFP4."""
-    quantization = getattr(hf_config, "quantization_config", None) or {}
-    return quantization.get("quant_method") in _METHODS
+    return quantization_of(hf_config) == "mxfp4"
 
 
 def dequantized(

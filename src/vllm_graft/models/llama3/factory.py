@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..factory import UPSTREAM, ModelFactory, because
-from ..platform import get_platform_target
+from ..platform import family, get_platform_target
 from ..rules import asked_quantization, quantization_of, rope_scaling, unaligned
 
 MXFP4 = "vllm_graft.models.llama3.model_mxfp4:LlamaForCausalLM"
@@ -42,7 +42,7 @@ class LlamaForCausalLM(ModelFactory):
     @classmethod
     def _validate_config(cls, hf_config: Any, neuron_config: Any) -> None:
         asked = asked_quantization(cls.options(neuron_config))
-        packs = get_platform_target() in QUANTIZES
+        packs = family(get_platform_target()) in QUANTIZES
         valid = ["bf16", "mxfp4"] if packs else ["bf16"]
         if asked is not None and asked not in valid:
             raise cls.unsupported("quantization", asked, valid)
@@ -50,6 +50,18 @@ class LlamaForCausalLM(ModelFactory):
             problem = _why_not_mxfp4(hf_config)
             if problem:
                 raise cls.refused(f"{problem}. Valid for this checkpoint: bf16")
+
+    @classmethod
+    def _validate_engine(cls, vllm_config: Any, implementation: str) -> None:
+        if implementation != MXFP4:
+            return
+        model_config = vllm_config.model_config
+        if model_config.quantization is not None:
+            raise cls.refused(f"quantization is {model_config.quantization!r} as well as mxfp4")
+        ranks = vllm_config.parallel_config.tensor_parallel_size
+        problem = unaligned(_inputs(model_config.hf_config, ranks))
+        if problem:
+            raise cls.refused(f"over {ranks} tensor-parallel ranks, {problem}")
 
 
 def _why_not_mxfp4(hf_config: Any) -> str | None:
@@ -62,4 +74,18 @@ def _why_not_mxfp4(hf_config: Any) -> str | None:
     missing = [name for name in _LLAMA_3_1 if name not in parameters]
     if kind == "llama3" and missing:
         return f"its RoPE scaling is that of Llama 3.1, without {', '.join(missing)}"
-    return unaligned(hf_config, "hidden_size", "intermediate_size")
+    return unaligned(_inputs(hf_config))
+
+
+def _inputs(hf_config: Any, ranks: int = 1) -> dict[str, float | None]:
+    """Return how many inputs the linear layers have on a rank, by what the user knows of them."""
+    hidden, inner, heads, head_dim = (
+        getattr(hf_config, name, None)
+        for name in ("hidden_size", "intermediate_size", "num_attention_heads", "head_dim")
+    )
+    found = {"hidden_size": hidden, "intermediate_size": inner and inner / ranks}
+    if heads and head_dim:  # where there is no head_dim, the heads share the hidden size
+        found["num_attention_heads * head_dim"] = heads * head_dim / ranks
+    elif heads and hidden:
+        found["hidden_size"] = hidden / ranks
+    return found
