@@ -13,7 +13,7 @@ MATRIX := 0.27.1 0.28.0 0.29.0 0.30.0 0.31.0 0.32.0
 TORCH       := torch==2.13.0+cpu
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo env test lint test-unit test-startup test-engine test-matrix test-pythons bench bench-engine clean
+.PHONY: demo env test lint test-unit test-startup test-engine test-matrix test-pythons bench bench-models bench-engine clean
 
 demo: $(ENV)/.ready
 	$(BIN)/vllm-graft demo
@@ -57,6 +57,10 @@ test-pythons:
 bench: $(ENV)/.ready
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/sweep.py
+
+# Registering, decoding, loading, and two engines on a checkpoint of 2 GB.
+bench-models: $(ENV)/.ready
+	$(BIN)/python benchmarks/models.py
 
 # Half an hour of engine starts, in turns.
 bench-engine: $(ENV)/.ready
