@@ -30,6 +30,7 @@ lint: $(ENV)/.ready
 
 test-unit: $(ENV)/.ready
 	$(BIN)/python -m pytest tests/unit
+	$(BIN)/python -m pytest tests/tensors
 
 test-startup: $(ENV)/.ready
 	$(BIN)/python -m pytest tests/startup

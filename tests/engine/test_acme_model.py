@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,23 @@ def test_an_edit_is_not_answered_from_a_cache(
     assert (before["pooling"], now["pooling"]) == ("MEAN", "CLS")
     assert before["class"] == now["class"]
     assert before["mark"] != now["mark"]
+
+
+def test_status_explains_a_choice(vllm: Vllm, models: dict[str, Path], tmp_path: Path) -> None:
+    """The command asks the factory as vLLM would, on the platform that vLLM finds here."""
+    outcome = vllm.command(
+        [str(Path(sys.executable).parent / "vllm-graft"), "status", "--model", str(models[ACME])],
+        tmp_path,
+        {"PYTHONPATH": vllm.acme_model},
+    )
+    assert outcome.code == 0, outcome.log
+    for words in (
+        "platform        cpu",
+        "factory         acme_model.factory:AcmeForCausalLM",
+        "implementation  acme_model.model_plain:AcmeForCausalLM",
+        "why             cpu has no voice of its own",
+    ):
+        assert words in outcome.log
 
 
 def test_a_model_that_is_registered_directly_runs(vllm: Vllm, models: dict[str, Path]) -> None:

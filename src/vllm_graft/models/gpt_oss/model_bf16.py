@@ -16,10 +16,21 @@ class GptOssForCausalLM(gpt_oss.GptOssForCausalLM):  # type: ignore[misc]  # vLL
     def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
         super().__init__(vllm_config=unquantized(vllm_config), prefix=prefix)
 
+    _complete = False
+
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> set[str]:
-        """Load an MXFP4 or a BF16 checkpoint and return the names of what was loaded."""
+        """Load an MXFP4 or a BF16 checkpoint and return the names of what was loaded.
+
+        Raises:
+            ValueError: where a parameter is not in the checkpoint, when it is loaded first. vLLM
+                does not look for that in checkpoints that it takes for quantized.
+        """
         dtype = self.vllm_config.model_config.dtype
         loaded: set[str] = super().load_weights(dequantized(weights, dtype))
+        missing = sorted({name for name, _ in self.named_parameters()} - loaded)
+        if missing and not self._complete:
+            raise ValueError(f"the checkpoint has nothing for {', '.join(missing)}")
+        self._complete = True
         return loaded
 
 

@@ -7,10 +7,9 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from vllm_graft.models import mxfp4  # noqa: E402  it needs torch
+from vllm_graft.models import mxfp4
 
 MAGNITUDES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 ELEMENTS = (*MAGNITUDES, *(-magnitude for magnitude in MAGNITUDES))

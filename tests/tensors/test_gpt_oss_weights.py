@@ -8,17 +8,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from vllm_graft.models.gpt_oss.experts_mxfp4 import (  # noqa: E402
+from vllm_graft.models.gpt_oss.experts_mxfp4 import (
     apply_experts,
     experts_op,
     route,
     swiglu,
 )
-from vllm_graft.models.gpt_oss.weight_loaders import dequantized, is_mxfp4  # noqa: E402
-from vllm_graft.models.mxfp4 import decode, encode  # noqa: E402
+from vllm_graft.models.gpt_oss.weight_loaders import dequantized, is_mxfp4
+from vllm_graft.models.mxfp4 import decode, encode
 
 EXPERTS, HIDDEN, INNER = 4, 64, 32
 STEM = "model.layers.0.mlp.experts.gate_up_proj"

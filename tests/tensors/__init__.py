@@ -1,0 +1,1 @@
+"""What needs torch, in a process of its own: unit tests check that nothing else imports it."""
