@@ -253,6 +253,20 @@ def test_a_draft_may_have_another_name_first(vllm: Start) -> None:
             config.VllmConfig(target, SimpleNamespace(draft_model_config=_draft(config)), options)
 
 
+def test_the_drafts_own_engine_is_none(vllm: Start, caplog: pytest.LogCaptureFixture) -> None:
+    """A worker makes a configuration with the draft in the target's place: nothing is amiss."""
+    here = vllm("0.32.0", ACME_MODEL)
+    config = importlib.import_module("vllm.config")
+    draft = _draft(config)
+    options = {"neuron_config": {"quantization": "packed", "draft_quantization": None}}
+    caplog.clear()
+
+    config.VllmConfig(draft, SimpleNamespace(draft_model_config=draft), options)
+
+    assert here.cls(draft) == OWN
+    assert [each for each in caplog.messages if "neuron_config" in each] == []
+
+
 def _draft(config: Any) -> Any:
     class Draft(config.ModelConfig):  # type: ignore[misc]  # the stand-in is not typed
         runner = "draft"

@@ -170,9 +170,11 @@ def vllm_config_made(original: Function, self: Any, *args: Any, **kwargs: Any) -
 def _warn_of_unread(vllm_config: Any, neuron_config: Any) -> None:
     """Warn of options that no factory has been asked with."""
     model_config, *drafts = models_of(vllm_config) or [None]
-    given = items(neuron_config) if neuron_config else {}
+    if not neuron_config or model_config is None or is_draft(model_config):
+        return  # the worker makes a configuration with the draft in the target's place
+    given = items(neuron_config)
     for_draft = [name for name in given if name.startswith(DRAFT)]
-    if model_config is not None and not choices_of(model_config) and len(for_draft) < len(given):
+    if not choices_of(model_config) and len(for_draft) < len(given):
         names = ", ".join(getattr(model_config.hf_config, "architectures", None) or ())
         _warn(f"neuron_config is given, and {names} has no factory that would read it")
     if for_draft and not drafts:
