@@ -9,15 +9,12 @@ engine that keeps experts packed with one that dequantizes them; registering wit
 The decoders take about 6 GB of memory, the engines up to 12 GB.
 """
 
-import argparse
 import functools
 import importlib
-import json
 import operator
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +22,10 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, from any folder
 
+from benchmarks.command import command
 from benchmarks.measure import Sample, column, interleave, paired
 from benchmarks.programs import run, vllm_environ
-from benchmarks.report import Check, Report, machine, show
+from benchmarks.report import Check, Report
 from tests.engine.checkpoints import write_large_gpt_oss
 
 from vllm_graft.models.gpt_oss.weight_loaders import dequantized
@@ -237,29 +235,5 @@ PARTS: dict[str, tuple[Callable[[Path, int], Report], int]] = {
 }
 
 
-def main() -> None:
-    """Measure the parts asked for, print a table of each, and write all as JSON."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", action="append", choices=PARTS, help="a part; repeatable")
-    parser.add_argument("--runs", type=int, help="rounds of each part, instead of its default")
-    parser.add_argument("--json", type=Path, help="a file for the figures")
-    options = parser.parse_args()
-    before = machine()
-    reports = dict(_measure(options.only or PARTS, options.runs))
-    print(", ".join(f"{key} {value}" for key, value in before.items()), end="\n\n")
-    for report in reports.values():
-        show(report)
-    if options.json:
-        parts = {name: report.to_dict() for name, report in reports.items()}
-        options.json.write_text(json.dumps({"machine": before, "parts": parts}, indent=1))
-
-
-def _measure(names: Iterable[str], runs: int | None) -> Iterable[tuple[str, Report]]:
-    for name in names:
-        measure, default = PARTS[name]
-        with tempfile.TemporaryDirectory(prefix="vllm-graft-benchmark-") as folder:
-            yield name, measure(Path(folder), runs or default)
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__ or "", PARTS)

@@ -6,7 +6,6 @@ runs in any environment that has vllm-graft; `import` and `engine` need a vLLM t
 is read from earlier runs, and what is compared runs in turns.
 """
 
-import argparse
 import functools
 import json
 import math
@@ -14,24 +13,23 @@ import operator
 import os
 import statistics
 import sys
-import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # run as a script, from any folder
 
 from benchmarks import calls, programs, subjects
+from benchmarks.command import command
 from benchmarks.measure import (
     Sample,
     column,
     interleave,
     paired,
-    progress,
     ratio_of_medians,
     time_process,
 )
-from benchmarks.report import Check, Report, machine, show
+from benchmarks.report import Check, Report
 
 from vllm_graft.demo.model import write_model
 
@@ -231,32 +229,5 @@ PARTS: dict[str, tuple[Callable[[Path, int], Report], int]] = {
 }
 
 
-def main() -> None:
-    """Measure the parts asked for, print a table of each, and write all as JSON."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--only", action="append", choices=PARTS, help="a part; repeatable")
-    parser.add_argument("--runs", type=int, help="rounds of each part, instead of its default")
-    parser.add_argument("--json", type=Path, help="a file for the figures")
-    options = parser.parse_args()
-    before = machine()
-    reports = dict(_measure(options.only or PARTS, options.runs))
-    print(", ".join(f"{key} {value}" for key, value in before.items()), end="\n\n")
-    for report in reports.values():
-        show(report)
-    if options.json:
-        parts = {name: report.to_dict() for name, report in reports.items()}
-        options.json.write_text(json.dumps({"machine": before, "parts": parts}, indent=1))
-
-
-def _measure(names: Iterable[str], runs: int | None) -> Iterable[tuple[str, Report]]:
-    for name in names:
-        measure, default = PARTS[name]
-        with tempfile.TemporaryDirectory(prefix="vllm-graft-benchmark-") as folder:
-            try:
-                yield name, measure(Path(folder), runs or default)
-            except LookupError as error:
-                progress(f"{name}: left out, {error}")
-
-
 if __name__ == "__main__":
-    main()
+    command(__doc__ or "", PARTS)
