@@ -5,6 +5,7 @@
     │   └── BrokenSetError                        a set that cannot be loaded
     ├── ConflictError (ValueError)                patches that cannot be in effect together
     ├── SettingError (ValueError)                 a VLLM_GRAFT_* variable has no meaning
+    ├── SourceError (ValueError)                  what is checked is no vLLM, or cannot be read
     ├── VersionError
     │   ├── InvalidVersionOverrideError (ValueError)   VLLM_VERSION is no version
     │   └── UnknownVersionError (RuntimeError)    which vLLM this is cannot be told
@@ -43,6 +44,10 @@ class ConflictError(GraftError, ValueError):
 
 class SettingError(GraftError, ValueError):
     """An environment variable of this package has a value without a meaning."""
+
+
+class SourceError(GraftError, ValueError):
+    """What was given as the sources of a vLLM is none, or cannot be read."""
 
 
 class VersionError(GraftError):

@@ -104,13 +104,13 @@ def _from_source() -> VllmVersion | None:
         return None
     path = folder / "_version.py"
     try:
-        text = _assigned_version(path.read_text(encoding="utf-8"))
+        text = assigned_version(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
         return None
     return None if text is None else VllmVersion(text, str(path))
 
 
-def _assigned_version(source: str) -> str | None:
+def assigned_version(source: str) -> str | None:
     """Return the string that setuptools-scm's file assigns to `version` or `__version__`."""
     for node in ast.parse(source).body:
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):

@@ -1,0 +1,215 @@
+"""Answers on disk, so that what has been asked of a tree once is not worked out again."""
+
+import hashlib
+import json
+import logging
+import os
+import sys
+import tempfile
+from dataclasses import fields
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..target import Target
+from ..version import VllmVersion
+from .resolution import Move, Resolution
+from .tree import Tree
+
+if TYPE_CHECKING:
+    from .resolve import Resolver
+
+_LOG = logging.getLogger("vllm.graft.check")
+
+_WHOLE = "*"
+"""Stands for the whole tree among the modules that an answer rests on."""
+
+
+class CachedResolver:
+    """Follows targets in one tree as `Resolver` does, and remembers the answers.
+
+    An answer counts for as long as the modules that it rests on are the same: a wheel or revision
+    never changes, a folder is asked for the times and sizes of their files. Nothing is written
+    before `save`. A cache that cannot be read or written is none.
+    """
+
+    def __init__(self, tree: Tree, folder: Path | None = None) -> None:
+        self.tree = tree
+        self._file = (folder or default_folder()) / f"{_digest(tree.key)}.json"
+        self._entries: dict[str, Any] = _read(self._file)
+        self._valid: dict[str, bool] = {}
+        self._stamps: dict[str, str] = {}
+        self._changed = False
+
+    @cached_property
+    def resolver(self) -> "Resolver":
+        """What answers where the cache does not. It opens the tree."""
+        from .resolve import Resolver  # a third of a run that the cache answers
+
+        return Resolver(self.tree)
+
+    @cached_property
+    def version(self) -> VllmVersion:
+        """The version of the tree."""
+        if not self.tree.fixed:
+            return self.tree.version
+        if "version" not in self._entries:
+            found = self.tree.version
+            self._entries["version"] = [found.text, found.source]
+            self._changed = True
+        text, source = self._entries["version"]
+        return VllmVersion(text, source)
+
+    def resolve(self, target: Target) -> Resolution:
+        """Return what a target is; raise `SourceError` where a module on the way is not Python."""
+        stored = self._stored("targets", str(target))
+        if stored is not None:
+            return _resolution(target, stored)
+        found, modules = self.resolver.resolve_with_modules(target)
+        self._store("targets", str(target), _values(found), modules)
+        return found
+
+    def moves(self, target: Target, example: "Example | None" = None) -> list[Move]:
+        """Return where a missing target may be now; see `moved.moves`."""
+        key = f"{target} {example.resolution.fingerprint if example else ''}"
+        stored = self._stored("moves", key)
+        if stored is not None:
+            return [Move(Target.parse(text), *rest) for text, *rest in stored]
+        from .moved import moves
+
+        found = moves(self.resolver, target, example.node if example else None)
+        values = [(str(each.target), *list(vars(each).values())[1:]) for each in found]
+        self._store("moves", key, values, frozenset({_WHOLE}))
+        return found
+
+    def save(self) -> None:
+        """Write the answers, so that the next run has them."""
+        if not self._changed:
+            return
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            _replace(self._file, json.dumps(self._entries, separators=(",", ":")))
+        except OSError as error:
+            _LOG.debug("no cache: %s", error)
+
+    def _stored(self, table: str, key: str) -> Any:
+        entry = self._entries.get(table, {}).get(key)
+        if entry is None or not all(map(self._is_valid, entry["modules"])):
+            return None
+        return entry["value"]
+
+    def _store(self, table: str, key: str, value: Any, modules: frozenset[str]) -> None:
+        self._changed = True
+        stamps = self._entries.setdefault("stamps", {})
+        for module in modules:
+            if not self._is_valid(module):
+                self._discard(module)
+            stamps[module] = self._stamp(module)
+            self._valid[module] = True
+        entry = {"modules": sorted(modules), "value": value}
+        self._entries.setdefault(table, {})[key] = entry
+
+    def _discard(self, module: str) -> None:
+        """Drop the answers that rest on what a module was before."""
+        for table in ("targets", "moves"):
+            entries = self._entries.get(table, {})
+            for key in [key for key, entry in entries.items() if module in entry["modules"]]:
+                del entries[key]
+
+    def _is_valid(self, module: str) -> bool:
+        if self.tree.fixed:
+            return True
+        if module not in self._valid:
+            stored = self._entries.get("stamps", {}).get(module)
+            self._valid[module] = stored == self._stamp(module)
+        return self._valid[module]
+
+    def _stamp(self, module: str) -> str:
+        """Return what changes with a module, as it is when it is asked for first."""
+        if module not in self._stamps:
+            self._stamps[module] = self._stamped(module)
+        return self._stamps[module]
+
+    def _stamped(self, module: str) -> str:
+        if self.tree.fixed:
+            return ""
+        if module == _WHOLE:
+            return _digest(self.tree.fingerprint())
+        return " ".join(map(self.tree.stamp, self.tree.candidates(module)))
+
+
+class Example:
+    """A target as another tree has it, to recognise it by. It is parsed when it is needed."""
+
+    def __init__(self, resolver: CachedResolver, resolution: Resolution) -> None:
+        self.resolution = resolution
+        self._resolver = resolver
+
+    @property
+    def node(self) -> Any:
+        """The syntax tree of the definition; None where it is defined elsewhere."""
+        if self.resolution.node is not None:
+            return self.resolution.node
+        return self._resolver.resolver.resolve(self.resolution.target).node
+
+
+def default_folder() -> Path:
+    """Return the folder for answers in the user's cache folder (XDG Base Directory)."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "vllm-graft" / "check"
+
+
+def _values(found: Resolution) -> dict[str, Any]:
+    return {
+        each.name: getattr(found, each.name)
+        for each in fields(found)
+        if each.name not in ("target", "node", "where")
+        and getattr(found, each.name) != each.default
+    } | {"where": found.where and str(found.where)}
+
+
+def _resolution(target: Target, values: dict[str, Any]) -> Resolution:
+    where = values["where"]
+    parameters = values.get("parameters")
+    return Resolution(
+        target,
+        **values
+        | {
+            "where": where and Target.parse(where),
+            "steps": tuple(values.get("steps", ())),
+            "parameters": parameters and tuple(map(tuple, parameters)),
+        },
+    )
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        entries = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {"code": _code()}
+    if not isinstance(entries, dict) or entries.get("code") != _code():
+        return {"code": _code()}
+    return entries
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a file at once: who reads it meanwhile has the old one."""
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=file.parent, prefix=f"{file.name}.", delete=False
+    ) as new:
+        new.write(text)
+    Path(new.name).replace(file)
+
+
+@lru_cache(maxsize=1)
+def _code() -> str:
+    """Return what changes with the code that gives the answers."""
+    states = sorted(
+        (path.name, path.stat().st_size, path.stat().st_mtime_ns)
+        for path in Path(__file__).parent.glob("*.py")
+    )
+    return _digest(repr((states, sys.version_info[:2])))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

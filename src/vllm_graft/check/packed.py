@@ -1,0 +1,171 @@
+"""Wheels and sdists as trees, without unpacking them."""
+
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
+
+from packaging.utils import (
+    InvalidSdistFilename,
+    InvalidWheelFilename,
+    parse_sdist_filename,
+    parse_wheel_filename,
+)
+
+from ..errors import SourceError
+from ..version import VllmVersion
+from .tree import PACKAGE, Tree
+
+_Members: TypeAlias = dict[str, str]
+"""Paths, and what changes with the contents of each."""
+
+
+class PackedTree(Tree):
+    """A tree in one file. It is opened when its contents are asked for first."""
+
+    fixed = True
+
+    def __init__(self, file: Path) -> None:
+        file = file.resolve()
+        state = file.stat()
+        super().__init__(str(file), f"file {file} {state.st_mtime_ns:x}-{state.st_size:x}")
+        self.file = file
+
+    @cached_property
+    def _members(self) -> _Members:
+        raise NotImplementedError
+
+    @cached_property
+    def _folders(self) -> dict[str, set[str]]:
+        folders: dict[str, set[str]] = {"": set()}
+        for path in self._members:
+            parts = path.split("/")
+            for count, name in enumerate(parts):
+                folders.setdefault("/".join(parts[:count]), set()).add(name)
+        return folders
+
+    def has(self, path: str) -> bool:
+        return path in self._members
+
+    def is_folder(self, path: str) -> bool:
+        return path in self._folders
+
+    def stamp(self, path: str) -> str:
+        return self._members.get(path, "")
+
+    def listed(self, folder: str) -> Iterator[str]:
+        yield from self._folders.get(folder, ())
+
+    def files(self) -> Iterator[str]:
+        for path in self._members:
+            if path.startswith(f"{PACKAGE}/") and path.endswith(".py"):
+                yield path
+
+    @cached_property
+    def version(self) -> VllmVersion:
+        """The version in the file's name, where it is named as PEP 427 and PEP 625 say."""
+        try:
+            version = _name_and_version(self.file.name)[1]
+        except (InvalidWheelFilename, InvalidSdistFilename):
+            return super().version
+        return VllmVersion(version, f"the name of {self.file.name}")
+
+    @cached_property
+    def distribution(self) -> str:
+        """The name in the file's name, else in its metadata."""
+        try:
+            return _name_and_version(self.file.name)[0]
+        except (InvalidWheelFilename, InvalidSdistFilename):
+            return super().distribution
+
+    def _corrupt(self, error: Exception) -> SourceError:
+        return SourceError(
+            f"{self.file} cannot be read: {error}. It may not have been downloaded completely"
+        )
+
+
+class ZipTree(PackedTree):
+    """A wheel, or another zip file with `vllm/` at its root or in its only folder."""
+
+    @cached_property
+    def _archive(self) -> zipfile.ZipFile:
+        try:
+            return zipfile.ZipFile(self.file)
+        except (zipfile.BadZipFile, OSError) as error:
+            raise self._corrupt(error) from error
+
+    @cached_property
+    def _root(self) -> str:
+        return _root(self._archive.namelist())
+
+    @cached_property
+    def _members(self) -> _Members:
+        return {
+            info.filename.removeprefix(self._root): f"{info.CRC:08x}-{info.file_size:x}"
+            for info in self._archive.infolist()
+            if info.filename.startswith(self._root) and not info.is_dir()
+        }
+
+    def read(self, path: str) -> bytes:
+        if path not in self._members:
+            raise FileNotFoundError(path)
+        try:
+            return self._archive.read(self._root + path)
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+            raise self._corrupt(error) from error
+
+
+class TarTree(PackedTree):
+    """An sdist. A tar file can only be read from its start, so what is Python is kept, deflated."""
+
+    @cached_property
+    def _contents(self) -> dict[str, bytes]:
+        try:
+            with tarfile.open(self.file) as archive:
+                found = dict(_python_members(archive))
+        except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+            raise self._corrupt(error) from error
+        root = _root(found)
+        return {
+            path.removeprefix(root): data for path, data in found.items() if path.startswith(root)
+        }
+
+    @cached_property
+    def _members(self) -> _Members:
+        return {path: f"{zlib.crc32(data):08x}" for path, data in self._contents.items()}
+
+    def read(self, path: str) -> bytes:
+        if path not in self._contents:
+            raise FileNotFoundError(path)
+        return zlib.decompress(self._contents[path])
+
+
+def _python_members(archive: tarfile.TarFile) -> Iterator[tuple[str, bytes]]:
+    for member in archive:
+        name = member.name.removeprefix("./")
+        if member.isfile() and name.endswith((".py", "PKG-INFO")):
+            file = archive.extractfile(member)
+            if file is not None:
+                yield name, zlib.compress(file.read(), 1)
+
+
+def _root(paths: "dict[str, bytes] | list[str]") -> str:
+    """Return what stands before `vllm/` in the paths of an archive."""
+    ending = f"{PACKAGE}/__init__.py"
+    roots = [
+        path.removesuffix(ending)
+        for path in paths
+        if path.endswith(ending) and path.removesuffix(ending).count("/") < 2
+    ]
+    return min((root for root in roots if not root or root.endswith("/")), key=len, default="")
+
+
+def _name_and_version(file: str) -> tuple[str, str]:
+    if file.endswith(".whl"):
+        name, version, _, _ = parse_wheel_filename(file)
+    else:
+        name, version = parse_sdist_filename(file)
+    return name, str(version)

@@ -1,0 +1,182 @@
+"""Where a target really is in a tree, what it is, and how it is reached."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cached_property
+
+from ..errors import SourceError
+from ..target import Target
+from . import describe, parameters
+from .bindings import Scope
+from .entities import Absent, Answer, Entity
+from .fingerprint import fingerprint
+from .lookup import Lookup
+from .outline import Unsplit
+from .resolution import Resolution, State
+from .stored import stored
+from .tree import PACKAGE, Tree
+
+_DEFINITIONS = tuple(
+    map(re.compile, (rb"def (\w+)", rb"class (\w+)", rb"\n(\w+)(?:: [^=\n]+)? = "))
+)
+"""Each begins with a constant, since Python then skips to where it stands."""
+
+
+class Resolver:
+    """Follows targets in one tree. It keeps what it has read for the next target."""
+
+    def __init__(self, tree: Tree) -> None:
+        tree.raise_if_not_vllm()
+        self.tree = tree
+        self._lookup = Lookup(tree)
+        self._sound: set[str] = set()
+
+    def resolve(self, target: Target) -> Resolution:
+        """Return what a target is; raise `SourceError` where a module on the way is not Python."""
+        return self.resolve_with_modules(target)[0]
+
+    def resolve_with_modules(self, target: Target) -> tuple[Resolution, frozenset[str]]:
+        """Return what a target is, and the modules, there or not, that this rests on."""
+        self._lookup.touched = set()
+        resolution = self.guess(target)
+        self._refuse_broken(target, is_missing=resolution.state == "missing")
+        return resolution, frozenset(self._lookup.touched)
+
+    def guess(self, target: Target) -> Resolution:
+        """Return what a target is, for a module of which nobody says that it has it."""
+        while True:
+            try:
+                return self._resolved(target)
+            except Unsplit as unsplit:
+                self._parse(unsplit)
+
+    def naming(self, name: str) -> list[str]:
+        """Return the modules whose text looks as if it defined a name, wherever they are."""
+        return self._names.get(name.encode(), [])
+
+    @cached_property
+    def _names(self) -> dict[bytes, list[str]]:
+        """The names that are defined in any module: the one question that reads them all."""
+        names: dict[bytes, list[str]] = {}
+        for path in self.tree.files():
+            module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            data = self.tree.read(path)
+            for name in {name for pattern in _DEFINITIONS for name in pattern.findall(data)}:
+                names.setdefault(name, []).append(module)
+        return names
+
+    def qualnames(self, module: str, name: str) -> list[str]:
+        """Return where the text of a module defines a function, in itself or in its classes."""
+        found = self._lookup.module(module)
+        if found is None or found.home is None:
+            return []
+        try:
+            return list(_defining(self._lookup.scope(found.home), name))
+        except Unsplit:  # a candidate less
+            return []
+
+    def _refuse_broken(self, target: Target, *, is_missing: bool) -> None:
+        """Have the target's module parsed where it may not be Python, or hide what is missing."""
+        place = self.tree.locate(target.module)
+        if place is None or place.module in self._sound:
+            return
+        outline = self._lookup.outline(place)
+        if is_missing or outline.looks_broken:
+            try:
+                ast.parse(outline.text)
+            except (SyntaxError, ValueError) as error:
+                raise self._not_python(place.path, error) from error
+            self._sound.add(place.module)
+
+    def _parse(self, unsplit: Unsplit) -> None:
+        outline = unsplit.outline
+        self._lookup.forget(outline)
+        try:
+            outline.parse()
+        except (SyntaxError, ValueError) as error:
+            raise self._not_python(self._lookup.path_of(outline), error) from error
+
+    def _not_python(self, path: str, error: Exception) -> SourceError:
+        return SourceError(f"{path} in {self.tree.label} is not Python: {error}")
+
+    def _resolved(self, target: Target) -> Resolution:
+        found = self._found(target)
+        if isinstance(found, Entity):
+            return self._described(target, found)
+        state: State = "missing" if isinstance(found, Absent) else "unknown"
+        return Resolution(target, state, found.reason)
+
+    def _found(self, target: Target) -> Answer:
+        if target.module.partition(".")[0] != PACKAGE:
+            return Absent(f"{target.module} is no module of vLLM")
+        module = self._lookup.module(target.module)
+        if module is None:
+            return Absent(self._without_module(target.module))
+        found: Answer = module
+        for part in filter(None, target.qualname.split(".")):
+            if not isinstance(found, Entity):
+                break
+            step = self._lookup.member(found, part)
+            found = _after(found, step) if isinstance(step, Entity) else step
+        return found
+
+    def _without_module(self, module: str) -> str:
+        """Say which module is missing: the first on the way that is not there."""
+        parts = module.split(".")
+        for count in range(2, len(parts) + 1):
+            if self._lookup.module(".".join(parts[:count])) is None:
+                return f"there is no module {'.'.join(parts[:count])}"
+        return f"there is no module {module}"
+
+    def _described(self, target: Target, entity: Entity) -> Resolution:
+        if entity.kind == "outside" or entity.home is None:
+            return Resolution(
+                target,
+                "found",
+                kind="module" if entity.kind == "module" else "outside",
+                where=_target_outside(entity),
+                steps=entity.steps,
+            )
+        node = self._lookup.whole(entity)
+        called = parameters.signature(self._lookup, entity)
+        return Resolution(
+            target,
+            "found",
+            kind=describe.kind(entity),
+            where=Target(entity.home.module, entity.qualname),
+            path=entity.home.path,
+            line=getattr(node, "lineno", 1),
+            end_line=getattr(node, "end_lineno", 1),
+            steps=entity.steps,
+            parameters=None if called is None else stored(called),
+            flavour=describe.flavour(node, self._lookup.source(entity.home, node)),
+            fingerprint="" if node is None else fingerprint(node),
+            hidden=describe.is_hidden(node),
+            computed=describe.is_computed(node),
+            node=node,
+        )
+
+
+def _defining(scope: Scope, name: str) -> Iterator[str]:
+    for block in scope.blocks:
+        if block.name == name and not block.is_class:
+            yield name
+        elif block.is_class:
+            members = scope.outline.members(block)
+            if any(each.name == name for each in members):
+                yield f"{block.name}.{name}"
+
+
+def _after(before: Entity, entity: Entity) -> Entity:
+    """Put the steps to a namespace in front of those from there on."""
+    for step in reversed(before.steps):
+        if step not in entity.steps:
+            entity = entity.by(step)
+    return entity
+
+
+def _target_outside(entity: Entity) -> Target:
+    module, _, name = entity.qualname.rpartition(".")
+    is_module = entity.kind == "module" or not module
+    return Target(entity.qualname) if is_module else Target(module, name)

@@ -1,0 +1,203 @@
+"""What becomes of one patch on one vLLM: the verdict, and what it rests on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from ..patch import Candidate, Patch
+from ..signatures import first_by_place, obstacle, with_original
+from ..target import Target
+from ..version import VllmVersion
+from .cache import CachedResolver, Example
+from .implementation import Implementation, implementation
+from .resolution import Move, Resolution
+
+State: TypeAlias = Literal["ok", "out-of-range", "missing", "moved", "signature", "kind", "unknown"]
+
+Examples: TypeAlias = Callable[[Target], Example | None]
+"""Answers how a target is defined in a release that has it."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of a patch on one vLLM.
+
+    `fit` is the answer whatever the declared range says: `ok` where it would land. `in_range` is
+    None where the version is unknown. `target` is the candidate that was chosen.
+    """
+
+    patch: Patch
+    target: Target
+    version: VllmVersion
+    fit: State
+    reason: str = ""
+    in_range: bool | None = None
+    resolution: Resolution | None = None
+    moves: tuple[Move, ...] = ()
+    notes: tuple[str, ...] = ()
+    signatures: tuple[str, str] | None = None
+    """Those of the target and of the implementation, where they do not go together."""
+
+    @property
+    def state(self) -> State:
+        """The verdict: a version out of the declared range comes before everything else."""
+        return "out-of-range" if self.in_range is False else self.fit
+
+
+def judge(patch: Patch, resolver: CachedResolver, example: Examples = lambda _: None) -> Verdict:
+    """Return the verdict of a patch on one tree; raise `SourceError` where that cannot be read."""
+    version = resolver.version
+    target, resolution = _placed(patch, resolver, version)
+    in_range = None if version.version is None else version.matches(patch.vllm)
+    finding = _Finding("ok")
+    if patch.operation == "add":
+        finding = _addable(target, resolver, resolution)
+    elif resolution.state == "unknown":
+        finding = _Finding("unknown", resolution.reason)
+    elif resolution.state == "missing":
+        finding = _missing(target, resolver, resolution, example)
+    elif patch.operation != "run":
+        finding = _fitting(patch, target, resolution)
+    return Verdict(
+        patch=patch,
+        target=target,
+        version=version,
+        fit=finding.fit,
+        reason=finding.reason,
+        in_range=in_range,
+        resolution=resolution,
+        moves=finding.moves,
+        notes=(*_notes(target, resolution), *finding.notes),
+        signatures=finding.signatures,
+    )
+
+
+@dataclass(frozen=True)
+class _Finding:
+    fit: State
+    reason: str = ""
+    moves: tuple[Move, ...] = ()
+    notes: tuple[str, ...] = ()
+    signatures: tuple[str, str] | None = None
+
+
+def _placed(
+    patch: Patch, resolver: CachedResolver, version: VllmVersion
+) -> tuple[Target, Resolution]:
+    """Return the first candidate for the version that exists, or else the first."""
+    candidates = patch.candidates or (Candidate(patch.target),)
+    for_version = [
+        each for each in candidates if each.vllm is None or version.matches(each.vllm)
+    ] or list(candidates)
+    answers = [(each.target, resolver.resolve(each.target)) for each in for_version[:1]]
+    if answers[0][1].state == "missing":
+        answers += [(each.target, resolver.resolve(each.target)) for each in for_version[1:]]
+    return next((each for each in answers if each[1].state != "missing"), answers[0])
+
+
+def _addable(target: Target, resolver: CachedResolver, resolution: Resolution) -> _Finding:
+    if resolution.state == "found" and not resolution.is_lazy:
+        return _Finding("kind", f"{target} exists already, so `add` has nothing to add")
+    if resolution.state == "unknown":
+        return _Finding("unknown", resolution.reason)
+    parent = resolver.resolve(Target(target.module, target.parent))
+    if parent.state != "found":
+        return _Finding("missing" if parent.state == "missing" else "unknown", parent.reason)
+    return _Finding("ok")
+
+
+def _missing(
+    target: Target, resolver: CachedResolver, resolution: Resolution, example: Examples
+) -> _Finding:
+    found = resolver.moves(target, example(target))
+    likely = [each for each in found if each.is_likely]
+    if likely:
+        return _Finding("moved", f"{resolution.reason}; it is at {likely[0]}", tuple(likely))
+    others = tuple(f"the same name is at {each}" for each in found[:3])
+    return _Finding("missing", resolution.reason, notes=others)
+
+
+def _fitting(patch: Patch, target: Target, found: Resolution) -> _Finding:
+    """Tell whether the operation fits what is there, and the implementation how it is called."""
+    if patch.operation == "set":
+        return _Finding("ok")
+    if found.kind == "outside":
+        return _Finding("ok", notes=(f"what {found.where} is cannot be told from here",))
+    if patch.operation == "subclass":
+        return _Finding("ok") if found.kind == "class" else _no_class(found)
+    given = implementation(patch)
+    if found.kind == "class":
+        return _class(patch, found, given)
+    if found.kind not in ("function", "method", "staticmethod", "classmethod", "property"):
+        return _no_function(found)
+    if _through_instance(found):
+        return _Finding(
+            "kind",
+            f"{target.module}:{target.parent} is an object, and {target.name!r} of its class "
+            f"would not be bound there. Patch {str(found.where)!r}",
+        )
+    return _flavoured(patch, found, given) or _called(patch, target, found, given)
+
+
+def _class(patch: Patch, found: Resolution, given: Implementation) -> _Finding:
+    if patch.operation == "wrap":
+        return _Finding("kind", "it is a class. Patch its methods, or use `subclass`")
+    if patch.lazy is None and not given.is_class:
+        return _Finding("kind", "it is a class, and the implementation is not")
+    return _against(found, given, wraps=False, is_method=False)
+
+
+def _called(patch: Patch, target: Target, found: Resolution, given: Implementation) -> _Finding:
+    is_method = bool(target.parent) and found.kind != "staticmethod"
+    return _against(found, given, wraps=patch.operation == "wrap", is_method=is_method)
+
+
+def _against(found: Resolution, given: Implementation, *, wraps: bool, is_method: bool) -> _Finding:
+    theirs, ours = found.signature, given.signature
+    if theirs is None or ours is None:
+        return _Finding("ok", notes=(given.note,) if given.note else ())
+    called = first_by_place(theirs) if is_method else theirs
+    problem = obstacle(with_original(called) if wraps else called, ours)
+    if problem is None:
+        return _Finding("ok")
+    return _Finding("signature", problem, signatures=(str(theirs), f"{given.name}{ours}"))
+
+
+def _flavoured(patch: Patch, found: Resolution, given: Implementation) -> _Finding | None:
+    """Refuse an implementation that gives a coroutine where the target does not, and the like."""
+    theirs, ours = found.flavour, given.flavour
+    allowed = {theirs} | ({"plain"} if patch.operation == "wrap" or found.hidden else set())
+    if theirs is None or ours is None or ours in allowed:
+        return None
+    return _Finding("kind", f"it is a {theirs} function, and the implementation a {ours} function")
+
+
+def _no_class(found: Resolution) -> _Finding:
+    if found.kind == "variable" and found.computed:
+        return _Finding("unknown", f"{found.where} is what an expression gives at run time")
+    return _Finding("kind", f"it is {_a(found)}, not a class")
+
+
+def _no_function(found: Resolution) -> _Finding:
+    if found.kind == "variable" and found.computed:
+        return _Finding("unknown", f"{found.where} is what an expression gives at run time")
+    return _Finding("kind", f"it is {_a(found)}, not a function, method or property. Use `set`")
+
+
+def _through_instance(found: Resolution) -> bool:
+    return any(step.startswith("through ") for step in found.steps)
+
+
+def _a(found: Resolution) -> str:
+    article = "an" if found.kind and found.kind[0] in "aeiou" else "a"
+    return f"{article} {found.kind}"
+
+
+def _notes(target: Target, found: Resolution) -> tuple[str, ...]:
+    notes = found.steps
+    if found.is_lazy and found.where is not None:
+        notes += (
+            f"{target.module} itself does not have it, so that no patch can land there: name "
+            f"{str(found.where)!r}",
+        )
+    return notes
