@@ -6,6 +6,7 @@
     ├── ConflictError (ValueError)                patches that cannot be in effect together
     ├── SettingError (ValueError)                 a VLLM_GRAFT_* variable has no meaning
     ├── SourceError (ValueError)                  what is checked is no vLLM, or cannot be read
+    ├── ProjectError (ValueError)                 what a pyproject.toml says has no meaning
     ├── VersionError
     │   ├── InvalidVersionOverrideError (ValueError)   VLLM_VERSION is no version
     │   └── UnknownVersionError (RuntimeError)    which vLLM this is cannot be told
@@ -48,6 +49,10 @@ class SettingError(GraftError, ValueError):
 
 class SourceError(GraftError, ValueError):
     """What was given as the sources of a vLLM is none, or cannot be read."""
+
+
+class ProjectError(GraftError, ValueError):
+    """What a project's `pyproject.toml` says of its patches has no meaning."""
 
 
 class VersionError(GraftError):

@@ -12,6 +12,10 @@ from .ranges import overlap
 from .target import Target, is_lazy
 
 if TYPE_CHECKING:
+    from datetime import date
+
+    from packaging.version import Version
+
     from .plan import Environment
 
 Operation = Literal["replace", "wrap", "add", "set", "subclass", "run"]
@@ -56,7 +60,8 @@ class Patch:
     """One declared change to one target. `PatchSet` makes these; nothing else needs to.
 
     `candidates` are the places of the target as declared. `target` is the first of them, and in a
-    plan the one that was chosen.
+    plan the one that was chosen. `fixed_by` is the release that has the fix, or a function (or
+    where to import it from) that tells it from the source; only checks ask it, and `review`.
     """
 
     id: str
@@ -77,6 +82,8 @@ class Patch:
     after: tuple[str, ...] = ()
     together: str | None = None
     candidates: tuple[Candidate, ...] = ()
+    fixed_by: "Version | Callable[..., object] | str | None" = None
+    review: "date | None" = None
 
     @property
     def declared_target(self) -> str:
@@ -119,6 +126,8 @@ class PatchOptions(TypedDict, total=False):
     order: int
     after: str | Iterable[str]
     together: str | None
+    fixed_by: "str | Callable[..., object] | None"
+    review: "str | date | None"
 
 
 def raise_if_conflicting(first: Patch, second: Patch) -> None:

@@ -35,13 +35,13 @@ class Selection:
     exclude: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, text: str) -> "Selection":
+    def parse(cls, text: str, name: str = "VLLM_GRAFT_PATCHES") -> "Selection":
         """Read the comma list; raise `SettingError` for an entry that is no glob over ids."""
         globs = [entry.strip() for entry in text.split(",") if entry.strip()]
         for glob in globs:
             if not _GLOB.fullmatch(glob):
                 raise SettingError(
-                    f"VLLM_GRAFT_PATCHES has the entry {glob!r}, which is no glob over patch ids. "
+                    f"{name} has the entry {glob!r}, which is no glob over patch ids. "
                     "Write '<set>/<name>', for example 'acme/*,-acme/kv-*'; "
                     "'vllm-graft list' shows the ids."
                 )
@@ -52,11 +52,18 @@ class Selection:
 
     def selects(self, patch_id: str) -> bool:
         """Tell whether the patch with this id takes part."""
-        if any(fnmatchcase(patch_id, glob) for glob in self.exclude):
+        if patch_id.startswith(f"{LAYER_SET}/"):
+            return not self._excludes(patch_id)
+        return self.names(patch_id)
+
+    def names(self, patch_id: str) -> bool:
+        """Tell whether the globs name a patch, the layer's own treated like any other."""
+        if self._excludes(patch_id):
             return False
-        if not self.include or patch_id.startswith(f"{LAYER_SET}/"):
-            return True
-        return any(fnmatchcase(patch_id, glob) for glob in self.include)
+        return not self.include or any(fnmatchcase(patch_id, glob) for glob in self.include)
+
+    def _excludes(self, patch_id: str) -> bool:
+        return any(fnmatchcase(patch_id, glob) for glob in self.exclude)
 
     def selects_set(self, name: str) -> bool:
         """Tell whether any patch of a set could take part, whatever its patches are called."""

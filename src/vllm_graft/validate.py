@@ -2,16 +2,20 @@
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
 
 from .errors import DeclarationError
 from .patch import ROLES, Candidate, Location, Operation, Patch, PatchOptions
 from .target import Target, is_lazy, is_module
+
+if TYPE_CHECKING:
+    from datetime import date
 
 _T = TypeVar("_T")
 
@@ -71,6 +75,8 @@ def build(
             ),
             together=_together(options.get("together")),
             candidates=candidates,
+            fixed_by=_probe(options.get("fixed_by")),
+            review=_review(options.get("review")),
         )
     except _Mistake as found:
         problem = f"{operation} of {target!r}: {found.problem}"
@@ -241,6 +247,33 @@ def _condition(value: Any) -> Any:
     if value is not None and not callable(value):
         raise _Mistake(f"when={value!r}", "Give a function of the Environment that returns a bool.")
     return value
+
+
+def _probe(value: Any) -> "Version | Callable[..., object] | str | None":
+    if value is None or callable(value) or is_lazy(value):
+        probe: Callable[..., object] | str | None = value
+        return probe
+    try:
+        return Version(value)
+    except (InvalidVersion, TypeError):
+        raise _Mistake(
+            f"fixed_by={value!r} is neither a version nor a function",
+            "Give the release that has the fix, as in fixed_by='0.33.0', or a function of the "
+            "target's source that tells whether it has it.",
+        ) from None
+
+
+def _review(value: Any) -> "date | None":
+    from datetime import date  # few patches have one
+
+    if value is None or type(value) is date:
+        return value
+    try:
+        return date.fromisoformat(value)
+    except (TypeError, ValueError):
+        raise _Mistake(
+            f"review={value!r} is no date", "Write for example review='2027-03-01'."
+        ) from None
 
 
 def _typed(key: str, value: Any, kind: type[_T]) -> _T:

@@ -36,6 +36,10 @@ class CachedResolver:
     def __init__(self, tree: Tree, folder: Path | None = None) -> None:
         self.tree = tree
         self._file = (folder or default_folder()) / f"{_digest(tree.key)}.json"
+        self.reload()
+
+    def reload(self) -> None:
+        """Read the answers on disk, which another process may have written."""
         self._entries: dict[str, Any] = _read(self._file)
         self._valid: dict[str, bool] = {}
         self._stamps: dict[str, str] = {}
@@ -68,6 +72,15 @@ class CachedResolver:
         found, modules = self.resolver.resolve_with_modules(target)
         self._store("targets", str(target), _values(found), modules)
         return found
+
+    def knows(self, target: Target) -> bool:
+        """Tell whether `resolve` would answer without reading any source."""
+        return self._stored("targets", str(target)) is not None
+
+    def release(self) -> None:
+        """Let go of what was read of the tree. The answers stay."""
+        self.__dict__.pop("resolver", None)
+        self.tree.release()
 
     def moves(self, target: Target, example: "Example | None" = None) -> list[Move]:
         """Return where a missing target may be now; see `moved.moves`."""

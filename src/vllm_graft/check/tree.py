@@ -126,6 +126,14 @@ class Tree(ABC):
             text = self._texts[place.path] = self._decoded(place.path)
         return text
 
+    def release(self) -> None:
+        """Let go of the texts that were read."""
+        self._texts.clear()
+
+    def lines(self, path: str, first: int, last: int) -> str:
+        """Return the text of some lines of a file, counted from 1; raise as `text` does."""
+        return "".join(self._decoded(path).splitlines(keepends=True)[first - 1 : last])
+
     def raise_if_not_vllm(self) -> None:
         """Raise `SourceError` for a tree without the package `vllm`."""
         if not self.has(f"{PACKAGE}/__init__.py"):

@@ -47,7 +47,7 @@ class Verdict:
 def judge(patch: Patch, resolver: CachedResolver, example: Examples = lambda _: None) -> Verdict:
     """Return the verdict of a patch on one tree; raise `SourceError` where that cannot be read."""
     version = resolver.version
-    target, resolution = _placed(patch, resolver, version)
+    target, resolution = placed(patch, resolver, version)
     in_range = None if version.version is None else version.matches(patch.vllm)
     finding = _Finding("ok")
     if patch.operation == "add":
@@ -81,10 +81,10 @@ class _Finding:
     signatures: tuple[str, str] | None = None
 
 
-def _placed(
+def placed(
     patch: Patch, resolver: CachedResolver, version: VllmVersion
 ) -> tuple[Target, Resolution]:
-    """Return the first candidate for the version that exists, or else the first."""
+    """Return the first target for the version that exists, or else the first, and what it is."""
     candidates = patch.candidates or (Candidate(patch.target),)
     for_version = [
         each for each in candidates if each.vllm is None or version.matches(each.vllm)

@@ -57,8 +57,14 @@ def fields(patch: Patch) -> dict[str, Any]:
         "how": patch.how,
         "upstream": patch.upstream,
         "remove": patch.remove,
+        "fixed_by": _probe(patch.fixed_by),
+        "review": str(patch.review) if patch.review else None,
         "declared": str(patch.location),
     }
+
+
+def _probe(value: Any) -> str | None:
+    return _shown(value) if callable(value) else value and str(value)
 
 
 def _shown(value: Any) -> str:

@@ -1,0 +1,93 @@
+"""What verdicts say of a patch: what is wrong, what deserves attention, what is worth knowing."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from packaging.version import Version
+
+from ..patch import Patch
+from .versions import spans
+
+if TYPE_CHECKING:
+    from .survey import Cell
+
+Level: TypeAlias = Literal["error", "warning", "note"]
+
+BROKEN = frozenset({"missing", "moved", "signature", "kind"})
+"""Verdicts with which a patch cannot land."""
+
+_FAR = Version("9999")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something about a patch, on one vLLM or on all of them. Errors make a check fail.
+
+    `rule` is a short name to filter by: the verdict, or `range-too-wide`, `range-too-narrow`,
+    `range-unbounded`, `fixed`, `review`, `gap`.
+    """
+
+    level: Level
+    rule: str
+    patch: Patch
+    message: str
+    source: str | None = None
+
+
+def findings_of(patch: Patch, cells: "Sequence[Cell]", today: date) -> Iterator[Finding]:
+    """Yield what the cells of a patch say, the errors of single vLLMs first."""
+    for cell in cells:
+        yield from _of_cell(patch, cell)
+    yield from _of_range(patch, cells)
+    if patch.review is not None and patch.review <= today:
+        yield Finding("warning", "review", patch, f"it was to be reviewed by {patch.review}")
+
+
+def _of_cell(patch: Patch, cell: "Cell") -> Iterator[Finding]:
+    title = cell.source.title
+    if cell.verdict.in_range is False:
+        return
+    if cell.state in BROKEN or cell.state == "changed":
+        yield Finding("error", cell.state, patch, cell.reason, cell.source.text)
+    elif cell.state == "unknown":
+        yield Finding("warning", "unknown", patch, cell.reason, cell.source.text)
+    if cell.fixed is not None:
+        message = f"remove it, or end its range {patch.vllm} below {title}: {cell.fixed}"
+        yield Finding("error", "fixed", patch, message, cell.source.text)
+
+
+def _of_range(patch: Patch, cells: "Sequence[Cell]") -> Iterator[Finding]:
+    titles = [each.source.title for each in cells]
+    applies = [each.verdict.fit == "ok" for each in cells]
+    in_range = [each.verdict.in_range is True for each in cells]
+    breaks = [
+        inside and each.verdict.fit in BROKEN for inside, each in zip(in_range, cells, strict=True)
+    ]
+    if any(breaks):
+        yield Finding(
+            "error",
+            "range-too-wide",
+            patch,
+            f"{patch.vllm} includes {spans(breaks, titles)}, where it cannot land; of those "
+            f"checked it would apply to {spans(applies, titles) or 'none'}",
+        )
+    beyond = [
+        fits and each.verdict.in_range is False for fits, each in zip(applies, cells, strict=True)
+    ]
+    if any(beyond):
+        yield Finding(
+            "note",
+            "range-too-narrow",
+            patch,
+            f"{patch.vllm} leaves out {spans(beyond, titles)}, where it would apply as well",
+        )
+    if patch.vllm.contains(_FAR, prereleases=True):
+        yield Finding(
+            "warning",
+            "range-unbounded",
+            patch,
+            f"{str(patch.vllm) or 'its range'} has no upper bound, so it will meet releases that "
+            "nobody has checked. End it below the first that is not out yet",
+        )

@@ -1,0 +1,78 @@
+"""Answering ahead what patches ask of several trees, on all cores."""
+
+import multiprocessing
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+
+from ..patch import Patch
+from ..target import Target
+from .cache import Example
+from .examples import Examples
+from .source import Source
+from .verdicts import placed
+
+
+def prepare(patches: Sequence[Patch], sources: Sequence[Source]) -> None:
+    """Have the answers of all trees in the cache, as far as several processes make it quicker.
+
+    A process answers for one tree at a time and writes what it found, so that a tree is in memory
+    only meanwhile. What fails there fails again, and is told, where the answer is used.
+    """
+    targets = sorted({str(target) for patch in patches for target in targets_of(patch)})
+    cold = [each for each in sources if not _is_known(each, targets)]
+    workers = min(len(cold), os.cpu_count() or 1)
+    if workers < 2:
+        return
+    spawn = multiprocessing.get_context("spawn")  # a fork of a process with threads can hang
+    with ProcessPoolExecutor(workers, mp_context=spawn) as pool:
+        _wait([(each, pool.submit(_answer, each.text, targets)) for each in cold])
+        if all(_is_known(each, targets) for each in sources):
+            lost = [(each, sorted(_lost(patches, each, sources))) for each in cold]
+            _wait([(each, pool.submit(_search, each.text, asked)) for each, asked in lost if asked])
+
+
+def _wait(asked: "list[tuple[Source, Future[None]]]") -> None:
+    for source, answer in asked:
+        if answer.exception() is None:
+            source.resolver.reload()
+
+
+def _lost(
+    patches: Iterable[Patch], source: Source, sources: Sequence[Source]
+) -> Iterator[tuple[str, str]]:
+    """Yield the targets that a tree lacks, and the vLLM that shows how each is defined."""
+    for patch in patches:
+        target, found = placed(patch, source.resolver, source.version)
+        if found.state == "missing" and patch.operation != "add":
+            example = Examples(patch, sources).source(target)
+            yield str(target), example.text if example else ""
+
+
+def targets_of(patch: Patch) -> Iterator[Target]:
+    """Yield what the verdict of a patch asks for."""
+    for target in [each.target for each in patch.candidates] or [patch.target]:
+        yield target
+        if patch.operation == "add":
+            yield Target(target.module, target.parent)
+
+
+def _is_known(source: Source, targets: Iterable[str]) -> bool:
+    return all(source.resolver.knows(Target.parse(each)) for each in targets)
+
+
+def _answer(text: str, targets: Sequence[str]) -> None:
+    resolver = Source.open(text).resolver
+    for target in targets:
+        resolver.resolve(Target.parse(target))
+    resolver.save()
+
+
+def _search(text: str, lost: Sequence[tuple[str, str]]) -> None:
+    sources = {name: Source.open(name) for name in {text, *(name for _, name in lost if name)}}
+    resolver = sources[text].resolver
+    for target, name in lost:
+        parsed = Target.parse(target)
+        known = sources[name].resolver if name else resolver
+        resolver.moves(parsed, Example(known, known.resolve(parsed)) if name else None)
+    resolver.save()

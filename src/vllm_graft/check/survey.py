@@ -1,0 +1,113 @@
+"""Patches by vLLMs: the verdict of each on each, and what that says of the patch as a whole."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Literal, TypeAlias
+
+from ..catalog import BrokenSet
+from ..patch import Patch
+from .examples import Examples
+from .findings import Finding, findings_of
+from .prepare import prepare
+from .probes import fixed
+from .source import Source
+from .verdicts import State, Verdict, judge
+from .versions import spans
+
+CellState: TypeAlias = State | Literal["changed"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What becomes of a patch on one vLLM: the verdict, and what it says with the lock.
+
+    `fixed` says why the patch is no longer needed there.
+    """
+
+    source: Source
+    verdict: Verdict
+    fixed: str | None = None
+
+    @property
+    def state(self) -> CellState:
+        """The verdict, or `changed` where the patch fits something else than was locked."""
+        return self.verdict.state
+
+    @property
+    def reason(self) -> str:
+        """Why it is that state; empty where nothing needs to be said."""
+        return self.verdict.reason if self.verdict.state != "out-of-range" else ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One patch on all the vLLMs."""
+
+    patch: Patch
+    cells: tuple[Cell, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def applies(self) -> str:
+        """The versions where the patch would apply, whatever its range says."""
+        titles = [each.source.title for each in self.cells]
+        return spans([each.verdict.fit == "ok" for each in self.cells], titles)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """All patches on all the vLLMs, and the sets that could not be loaded."""
+
+    sources: tuple[Source, ...]
+    rows: tuple[Row, ...]
+    broken: tuple[BrokenSet, ...] = ()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What deserves attention, by patch."""
+        return tuple(finding for row in self.rows for finding in row.findings)
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether nothing falls short: findings below errors do not count."""
+        return not self.broken and all(each.level != "error" for each in self.findings)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        from .plain import plain
+
+        return plain(self)
+
+
+def survey(
+    patches: Iterable[Patch],
+    sources: Sequence[Source],
+    *,
+    broken: Sequence[BrokenSet] = (),
+    today: date | None = None,
+) -> Survey:
+    """Judge every patch on every vLLM.
+
+    Raises `SourceError` where one of them cannot be read, `DeclarationError` where a probe raises.
+    """
+    patches = tuple(patches)
+    prepare(patches, sources)
+    examples = {patch.id: Examples(patch, sources) for patch in patches}
+    cells: dict[str, list[Cell]] = {patch.id: [] for patch in patches}
+    for source in sources:
+        for patch in patches:
+            cells[patch.id].append(_cell(patch, source, examples[patch.id]))
+        source.resolver.save()
+        source.resolver.release()
+    today = today or date.today()
+    rows = [
+        Row(patch, tuple(cells[patch.id]), tuple(findings_of(patch, cells[patch.id], today)))
+        for patch in patches
+    ]
+    return Survey(tuple(sources), tuple(rows), tuple(broken))
+
+
+def _cell(patch: Patch, source: Source, examples: Examples) -> Cell:
+    verdict = judge(patch, source.resolver, examples)
+    return Cell(source, verdict, fixed(patch, source, verdict.target, verdict.resolution))
