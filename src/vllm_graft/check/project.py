@@ -1,7 +1,7 @@
 """The table `[tool.vllm-graft]` of a project, and the patches that it is about."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
