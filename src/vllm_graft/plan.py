@@ -19,6 +19,7 @@ from .imports import without_heavy_imports
 from .models.registry import of_others
 from .order import in_order
 from .patch import EXCLUSIVE, Candidate, Patch, raise_if_conflicting
+from .provided import provided_by
 from .settings import Settings
 from .sources import exists
 from .target import Target
@@ -38,7 +39,7 @@ class Environment:
 
     `system` and `machine` are as in `platform.uname()` (`"Linux"`, `"x86_64"`), `installed`
     returns the version of a distribution or None, `exists` tells whether there is a target, without
-    importing its module.
+    importing its module, and `provided` where one is that its module provides lazily.
     """
 
     vllm: VllmVersion
@@ -48,6 +49,7 @@ class Environment:
     python: tuple[int, int] = sys.version_info[:2]
     installed: Callable[[str], str | None] = _installed
     exists: Callable[[Target], bool] = exists
+    provided: Callable[[Target], Target] = provided_by
 
 
 Cause = Literal["selection", "version", "requires", "when", "together"]
@@ -154,13 +156,14 @@ def _placed(patch: Patch, candidates: Sequence[Candidate], environment: Environm
 
     Where none does it keeps them all, and fails by the first when it is applied.
     """
-    if len(patch.candidates) < 2:
-        return patch
-    there = candidates
-    if len(candidates) > 1:
-        there = [each for each in candidates if environment.exists(each.target)]
-    kept = there[:1] or candidates
-    return replace(patch, target=kept[0].target, candidates=tuple(kept))
+    if len(patch.candidates) > 1:
+        there = candidates
+        if len(candidates) > 1:
+            there = [each for each in candidates if environment.exists(each.target)]
+        kept = there[:1] or candidates
+        patch = replace(patch, target=kept[0].target, candidates=tuple(kept))
+    where = patch.target if patch.operation == "add" else environment.provided(patch.target)
+    return patch if where == patch.target else replace(patch, target=where)
 
 
 def _grouped(decisions: Sequence[Decision]) -> list[Decision]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from vllm_graft.check.cache import CachedResolver
 from vllm_graft.check.resolve import Resolver
 from vllm_graft.check.tree import FolderTree
 from vllm_graft.errors import SourceError
@@ -164,7 +165,6 @@ def test_a_name_of_a_module_is_followed_to_its_definition(
         ("vllm.nowhere.below:f", "there is no module vllm.nowhere"),
         ("vllm.deep.nowhere:f", "there is no module vllm.deep.nowhere"),
         ("vllm.circle:around", "from itself"),
-        ("torch:softmax", "is no module of vLLM"),
         ("vllm:Gone", "vllm takes it from vllm.entrypoints.llm, which has no 'Gone'"),
     ],
 )
@@ -468,3 +468,28 @@ def test_only_the_modules_on_the_way_are_read(tree: Path) -> None:
         (tree / "vllm" / path).write_bytes(b"\xff")
     _, modules = Resolver(FolderTree(tree)).resolve_with_modules(Target("vllm.bases", "helper"))
     assert modules == {"vllm.bases"}
+
+
+def test_what_is_outside_of_vllm_is_unknown_without_its_package(tree: Path) -> None:
+    found = resolve(tree, "torch:softmax")
+    assert (found.state, found.reason) == ("unknown", "torch is not part of these sources")
+
+
+@pytest.mark.parametrize(
+    ("target", "state", "reason"),
+    [
+        ("json:dumps", "found", ""),
+        ("json.decoder:JSONDecoder.decode", "found", ""),
+        ("json", "found", ""),
+        ("json:nothing", "missing", "json as it is installed has no nothing"),
+        ("json.nowhere:dumps", "missing", "the json installed has no json.nowhere"),
+        ("no_such_package:f", "unknown", "no_such_package is not part of these sources"),
+    ],
+)
+def test_beside_the_installed_vllm_other_packages_are_looked_into(
+    tree: Path, target: str, state: str, reason: str
+) -> None:
+    installed = FolderTree(tree)
+    installed.is_installed = True
+    found = CachedResolver(installed, tree).resolve(Target.parse(target))
+    assert (found.state, found.reason) == (state, reason)

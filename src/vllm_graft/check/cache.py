@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..target import Target
 from ..version import VllmVersion
+from .foreign import foreign
 from .resolution import Move, Resolution
-from .tree import Tree
+from .tree import Tree, is_of_vllm
 
 if TYPE_CHECKING:
     from .resolve import Resolver
@@ -66,6 +67,8 @@ class CachedResolver:
 
     def resolve(self, target: Target) -> Resolution:
         """Return what a target is; raise `SourceError` where a module on the way is not Python."""
+        if not is_of_vllm(target):  # packages change without a trace in the tree
+            return foreign(target, self.tree)
         stored = self._stored("targets", str(target))
         if stored is not None:
             return _resolution(target, stored)
@@ -75,7 +78,7 @@ class CachedResolver:
 
     def knows(self, target: Target) -> bool:
         """Tell whether `resolve` would answer without reading any source."""
-        return self._stored("targets", str(target)) is not None
+        return not is_of_vllm(target) or self._stored("targets", str(target)) is not None
 
     def release(self) -> None:
         """Let go of what was read of the tree. The answers stay."""
@@ -84,6 +87,8 @@ class CachedResolver:
 
     def moves(self, target: Target, example: "Example | None" = None) -> list[Move]:
         """Return where a missing target may be now; see `moved.moves`."""
+        if not is_of_vllm(target):
+            return []
         key = f"{target} {example.resolution.fingerprint if example else ''}"
         stored = self._stored("moves", key)
         if stored is not None:

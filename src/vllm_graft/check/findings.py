@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from packaging.version import Version
 
 from ..patch import Patch
+from .tree import is_of_vllm
 from .versions import spans
 
 if TYPE_CHECKING:
@@ -52,7 +53,8 @@ def _of_cell(patch: Patch, cell: "Cell") -> Iterator[Finding]:
     if cell.state in BROKEN or cell.state == "changed":
         yield Finding("error", cell.state, patch, cell.reason, cell.source.text)
     elif cell.state == "unknown":
-        yield Finding("warning", "unknown", patch, cell.reason, cell.source.text)
+        level: Level = "warning" if is_of_vllm(cell.verdict.target) else "note"
+        yield Finding(level, "unknown", patch, cell.reason, cell.source.text)
     if cell.fixed is not None:
         message = f"remove it, or end its range {patch.vllm} below {title}: {cell.fixed}"
         yield Finding("error", "fixed", patch, message, cell.source.text)

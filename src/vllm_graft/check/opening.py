@@ -50,6 +50,7 @@ def installed_tree() -> Tree:
     if folder is None:
         raise SourceError("no vLLM is installed here. Name a version, a wheel or a folder")
     tree = FolderTree(folder.parent, f"installed ({folder})")
+    tree.is_installed = True
     tree.raise_if_not_vllm()
     return tree
 

@@ -11,11 +11,12 @@ from . import describe, parameters
 from .bindings import Scope
 from .entities import Absent, Answer, Entity
 from .fingerprint import fingerprint
+from .foreign import foreign
 from .lookup import Lookup
 from .outline import Unsplit
 from .resolution import Resolution, State
 from .stored import stored
-from .tree import PACKAGE, Tree
+from .tree import Tree, is_of_vllm
 
 _DEFINITIONS = tuple(
     map(re.compile, (rb"def (\w+)", rb"class (\w+)", rb"\n(\w+)(?:: [^=\n]+)? = "))
@@ -101,6 +102,8 @@ class Resolver:
         return SourceError(f"{path} in {self.tree.label} is not Python: {error}")
 
     def _resolved(self, target: Target) -> Resolution:
+        if not is_of_vllm(target):
+            return foreign(target, self.tree)
         found = self._found(target)
         if isinstance(found, Entity):
             return self._described(target, found)
@@ -108,8 +111,6 @@ class Resolver:
         return Resolution(target, state, found.reason)
 
     def _found(self, target: Target) -> Answer:
-        if target.module.partition(".")[0] != PACKAGE:
-            return Absent(f"{target.module} is no module of vLLM")
         module = self._lookup.module(target.module)
         if module is None:
             return Absent(self._without_module(target.module))

@@ -1,7 +1,9 @@
 """One vLLM that patches are checked against, under the name that the user gave it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import PurePath
 
 from ..version import VllmVersion
 from .cache import CachedResolver
@@ -9,6 +11,11 @@ from .opening import installed_tree, open_tree
 from .tree import Tree
 
 INSTALLED = "installed"
+
+
+def open_sources(texts: Iterable[str]) -> "list[Source]":
+    """Open every vLLM that is named, each once; raise `SourceError` for what is none."""
+    return [Source.open(text) for text in dict.fromkeys(texts)]
 
 
 @dataclass(frozen=True)
@@ -35,8 +42,7 @@ class Source:
 
     @property
     def title(self) -> str:
-        """What the user calls it, and the version where that does not say it."""
-        version = self.version.version
-        if version is None or str(version) == self.text:
-            return self.text
-        return f"{self.text} ({version})"
+        """The version, and in brackets what else tells the source from others of that version."""
+        version = str(self.version.version or self.text)
+        name = PurePath(self.text).name
+        return version if name == version else f"{version} ({name})"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from ..errors import SourceError
+from ..target import Target
 from ..version import VllmVersion, assigned_version
 
 PACKAGE = "vllm"
@@ -36,10 +37,12 @@ class Tree(ABC):
     """The sources of one vLLM. Paths are relative to what holds `vllm/`, and have slashes.
 
     `key` tells the tree from others, for a cache: what has the same key and the same stamps has
-    the same contents. Where it is `fixed` the key alone tells that.
+    the same contents. Where it is `fixed` the key alone tells that. Beside one that `is_installed`
+    are the packages that it imports.
     """
 
     fixed = False
+    is_installed = False
 
     def __init__(self, label: str, key: str) -> None:
         self.label = label
@@ -143,7 +146,7 @@ class Tree(ABC):
             )
 
     def _located(self, module: str) -> Place | None:
-        if module.partition(".")[0] != PACKAGE:
+        if not is_of_vllm(Target(module)):
             return None
         package, plain = self.candidates(module)
         if self.has(package):
@@ -223,6 +226,11 @@ class FolderTree(Tree):
             record = self.root / Path(path).with_name("RECORD")
             if path == "PKG-INFO" or not record.is_file() or _provides(record):
                 yield path, text
+
+
+def is_of_vllm(target: Target) -> bool:
+    """Tell whether a target is in vLLM's own package."""
+    return target.module.partition(".")[0] == PACKAGE
 
 
 def _provides(record: Path) -> bool:

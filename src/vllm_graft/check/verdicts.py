@@ -67,7 +67,7 @@ def judge(patch: Patch, resolver: CachedResolver, example: Examples = lambda _: 
         in_range=in_range,
         resolution=resolution,
         moves=finding.moves,
-        notes=(*_notes(target, resolution), *finding.notes),
+        notes=(*resolution.steps, *finding.notes),
         signatures=finding.signatures,
     )
 
@@ -191,13 +191,3 @@ def _through_instance(found: Resolution) -> bool:
 def _a(found: Resolution) -> str:
     article = "an" if found.kind and found.kind[0] in "aeiou" else "a"
     return f"{article} {found.kind}"
-
-
-def _notes(target: Target, found: Resolution) -> tuple[str, ...]:
-    notes = found.steps
-    if found.is_lazy and found.where is not None:
-        notes += (
-            f"{target.module} itself does not have it, so that no patch can land there: name "
-            f"{str(found.where)!r}",
-        )
-    return notes

@@ -5,6 +5,7 @@ Exit codes: 0 fine, 1 something falls short, 2 wrong usage.
 
 import click
 
+from .check import check
 from .demo import demo
 from .doctor import doctor
 from .list import list_patches
@@ -19,5 +20,5 @@ def main() -> None:
     """Declared, versioned, traced patches for vLLM."""
 
 
-for _command in (list_patches, status, doctor, trace, run, demo):
+for _command in (list_patches, status, check, doctor, trace, run, demo):
     main.add_command(_command)

@@ -17,8 +17,17 @@ STYLES = {
     "ok": "green",
     "skipped": "yellow",
     "warning": "yellow",
+    "unknown": "yellow",
+    "out-of-range": "dim",
+    "note": "dim",
     "failed": "red",
     "problem": "red",
+    "error": "red",
+    "missing": "red",
+    "moved": "red",
+    "signature": "red",
+    "kind": "red",
+    "changed": "red",
 }
 
 
