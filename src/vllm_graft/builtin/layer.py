@@ -1,7 +1,7 @@
 """The set `vllm-graft`: what the layer itself needs from vLLM.
 
-Read in the sources of every release of vLLM from 0.9.2 to 0.33.0. Each range begins where the
-target first had the form that the patch is for, and ends where the reading ends.
+Checked against every release of vLLM from 0.9.2 to 0.33.0 (`make check`). Each range begins where
+the target first had the form that the patch is for, and ends where the releases do.
 """
 
 from ..declare import PatchSet
@@ -9,7 +9,7 @@ from ..declare import PatchSet
 patches = PatchSet("vllm-graft")
 
 _HOME = "vllm_graft.builtin.inside"
-_READ = ">=0.27.1,<0.34"
+_RELEASES = ">=0.9.2,<0.34"
 _NONE = "None: vLLM offers no extension point for it."
 
 patches.run(
@@ -165,7 +165,7 @@ def _entry(target: str, implementation: str, name: str, moment: str) -> None:
         target,
         f"{_HOME}:{implementation}",
         id=name,
-        vllm=_READ,
+        vllm=_RELEASES,
         required=False,
         why=f"The layer must know when {moment}: patches may be for one role only, and each "
         "process logs how it stands once it has started.",
@@ -200,7 +200,8 @@ _entry(
     "a worker process begins",
 )
 _entry(
-    "vllm.v1.worker.worker_base:WorkerWrapperBase.__init__",
+    "vllm.v1.worker.worker_base:WorkerWrapperBase.__init__ >=0.11.1"
+    " | vllm.worker.worker_base:WorkerWrapperBase.__init__ <0.11.1",
     "worker",
     "worker",
     "a process, whatever its executor, makes a worker",
@@ -224,7 +225,8 @@ _entry(
     "an API server connects to its engine",
 )
 _entry(
-    "vllm.v1.engine.coordinator:DPCoordinatorProc.__init__",
+    "vllm.v1.engine.coordinator:DPCoordinatorProc.__init__ >=0.10.1"
+    " | vllm.v1.engine.coordinator:CoordinatorProc.__init__ <0.10.1",
     "coordinator",
     "coordinator-started",
     "the data-parallel coordinator begins",
