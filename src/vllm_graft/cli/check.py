@@ -138,7 +138,11 @@ def _summary(made: Survey) -> str:
     levels = Counter(each.level for each in made.findings)
     counted = ", ".join(f"{count} {state}" for state, count in states.most_common())
     return (
-        f"{len(made.rows)} patches, {len(made.sources)} vLLM: {counted}. "
-        f"{levels['error'] + len(made.broken)} errors, {levels['warning']} warnings, "
-        f"{levels['note']} notes"
+        f"{_count(len(made.rows), 'patch', 'patches')}, {len(made.sources)} vLLM: {counted}. "
+        f"{_count(levels['error'] + len(made.broken), 'error')}, "
+        f"{_count(levels['warning'], 'warning')}, {_count(levels['note'], 'note')}"
     )
+
+
+def _count(count: int, one: str, more: str = "") -> str:
+    return f"{count} {one if count == 1 else more or f'{one}s'}"

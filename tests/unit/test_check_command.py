@@ -1,0 +1,134 @@
+"""`vllm-graft check` as it is called: its rows, its exit codes, and what it says of bad input."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from click.testing import CliRunner, Result
+
+from vllm_graft.cli import main
+
+from .vllm_trees import write_tree
+
+RELEASES = {
+    "0.30.0": {"a.py": "def f(x):\n    return x\n"},
+    "0.31.0": {"a.py": "def f(x):\n    return x\n"},
+    "0.32.0": {"a.py": "def f(x, y):\n    return x + y\n"},
+    "0.33.0": {"b.py": "def f(x):\n    return x\n"},
+}
+PATCHES = """
+    from vllm_graft import PatchSet
+    patches = PatchSet("acme")
+    words = dict.fromkeys(("why", "how", "upstream", "remove"), "words")
+    patches.replace("vllm.a:f", lambda x: 7, id="f", vllm="{vllm}", **words)
+    """
+
+Check = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    root = tmp_path_factory.mktemp("releases")
+    return {name: str(write_tree(root / name, files, name)) for name, files in RELEASES.items()}
+
+
+@pytest.fixture
+def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, releases: dict[str, str]) -> Check:
+    """Return a function that runs the command in a project, on releases or other sources."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "pyproject.toml").write_text('[tool.vllm-graft]\nsets = ["acme_checked:patches"]\n')
+    monkeypatch.chdir(project)
+
+    def check(*arguments: str, vllm: str = ">=0.30,<0.34") -> Result:
+        (project / "acme_checked.py").write_text(dedent(PATCHES).format(vllm=vllm))
+        sys.modules.pop("acme_checked", None)
+        named = [releases.get(each, each) for each in arguments]
+        return CliRunner().invoke(main, ["check", *named])
+
+    return check
+
+
+def rows(result: Result) -> list[str]:
+    lines = result.stdout.splitlines()
+    return [" ".join(line.split()) for line in lines[1 : lines.index("")]]
+
+
+def test_neighbours_of_which_the_same_is_to_be_said_have_one_row(check: Check) -> None:
+    result = check("--vllm", *RELEASES)
+    assert rows(result) == [
+        "acme/f 0.30.0, 0.31.0 ok",
+        "acme/f 0.32.0 signature called with (x=…, y=…) it fails: got an unexpected keyword "
+        "argument 'y'; target (x, y); implementation <lambda>(x)",
+        "acme/f 0.33.0 moved there is no module vllm.a; it is at vllm.b:f (vllm/b.py:1, 67% alike)",
+    ]
+    assert "range-too-wide" in result.stdout
+    assert result.stdout.splitlines()[-1] == (
+        "1 patch, 4 vLLM: 2 ok, 1 signature, 1 moved. 3 errors, 0 warnings, 0 notes"
+    )
+
+
+def test_every_vllm_can_have_its_row(check: Check) -> None:
+    assert rows(check("-v", *RELEASES))[:2] == ["acme/f 0.30.0 ok", "acme/f 0.31.0 ok"]
+
+
+def test_out_of_range_says_where_it_would_apply(check: Check) -> None:
+    assert rows(check("0.30.0", "0.33.0", vllm=">=0.34,<0.35")) == [
+        "acme/f 0.30.0 out-of-range would apply",
+        "acme/f 0.33.0 out-of-range",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "vllm", "code"),
+    [
+        (["0.30.0"], ">=0.30,<0.34", 0),
+        (["0.32.0"], ">=0.30,<0.34", 1),
+        (["0.32.0"], ">=0.30,<0.32", 0),
+        (["0.30.0"], ">=0.30", 0),
+        (["0.30.0", "--strict"], ">=0.30", 1),
+        (["0.30.0", "--strict"], ">=0.31,<0.32", 0),
+    ],
+)
+def test_exit_codes(check: Check, arguments: list[str], vllm: str, code: int) -> None:
+    assert check(*arguments, vllm=vllm).exit_code == code
+
+
+def test_sources_can_be_named_in_every_way(check: Check, releases: dict[str, str]) -> None:
+    result = check("0.30.0", "--vllm", "0.31.0", "0.32.0", "--vllm", "0.33.0", "--json")
+    named = [each["version"] for each in json.loads(result.stdout)["sources"]]
+    assert sorted(named) == list(RELEASES)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no-such-folder"], "no-such-folder does not exist"),
+        (["--select", "other/*", "0.30.0"], "no patches to check: none has an id like 'other/*'"),
+        (["--select", "?", "0.30.0"], "the selection has the entry '?', which is no glob"),
+        (["."], "is no vLLM: it has no vllm/__init__.py"),
+        (["acme_checked.py"], "is neither a wheel nor an sdist"),
+    ],
+)
+def test_bad_input_is_told_in_a_line(check: Check, arguments: list[str], message: str) -> None:
+    result = check(*arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_a_set_that_cannot_be_loaded_fails_and_hides_no_other(check: Check) -> None:
+    Path("pyproject.toml").write_text(
+        '[tool.vllm-graft]\nsets = ["acme_checked:patches", "acme_gone:patches"]\n'
+    )
+    result = check("0.30.0")
+    assert rows(result)[0] == "acme/f 0.30.0 ok"
+    assert "'acme_gone'" in result.stdout
+    assert result.exit_code == 1
