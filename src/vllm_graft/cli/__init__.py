@@ -7,6 +7,7 @@ import click
 
 from .check import check
 from .demo import demo
+from .docs import docs
 from .doctor import doctor
 from .list import list_patches
 from .run import run
@@ -20,5 +21,5 @@ def main() -> None:
     """Declared, versioned, traced patches for vLLM."""
 
 
-for _command in (list_patches, status, check, doctor, trace, run, demo):
+for _command in (list_patches, status, check, docs, doctor, trace, run, demo):
     main.add_command(_command)

@@ -41,7 +41,7 @@ function fill(patch, cell) {
 }
 
 function named(cell) {
-  return heading(survey.sources.find((each) => each.name === cell.source));
+  return survey.sources.find((each) => each.name === cell.source).title;
 }
 
 function step(button, patch, cell) {
@@ -58,7 +58,7 @@ function verdict(patch, cell) {
   const findings = patch.findings.filter((each) => each.source === cell.source && each.message !== cell.reason);
   if (findings.length) parts.push(listed(findings));
   parts.push(pairs([
-    ["vLLM", survey.sources.find((each) => each.name === cell.source).title],
+    ["vLLM", cell.source !== named(cell) && cell.source],
     ["By itself", cell.fit !== cell.state && word(cell.fit)],
     ["Target", cell.target],
     ["Definition", cell.where !== cell.target && cell.where],

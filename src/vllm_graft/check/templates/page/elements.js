@@ -34,13 +34,6 @@ function address(patch, cell) {
   return `#${encoded(patch.id)}` + (cell ? `@${encoded(cell.source)}` : "");
 }
 
-// A path is called by its end, and what does not say its version is followed by it.
-function heading(source) {
-  const name = source.name.replace(/[/\\]+$/, "").split(/[/\\]/).pop() || source.name;
-  const version = source.version || "";
-  return version && !name.includes(version) ? `${name} (${version})` : name;
-}
-
 // Links are made of what begins with http:// or https://; all else stays text.
 function linked(text) {
   return text.split(/(https?:\/\/[^\s<>"']*[^\s<>"'.,;:)])/).map((part, index) =>
@@ -50,5 +43,5 @@ function linked(text) {
 function count(findings) {
   return LEVELS.map((level) => [level, findings.filter((each) => each.level === level).length])
     .filter(([, number]) => number)
-    .map(([level, number]) => element("span", { className: `count ${level}` }, plural(number, level)));
+    .flatMap(([level, number]) => [element("span", { className: `count ${level}` }, plural(number, level)), " "]);
 }

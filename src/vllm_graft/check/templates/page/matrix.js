@@ -10,7 +10,7 @@ function worst(patch) {
 
 function drawn(patch) {
   const opener = element("a", { href: address(patch), tabIndex: -1 },
-    element("span", { className: "id" }, patch.id), ...count(patch.findings),
+    element("span", { className: "id" }, patch.id), " ", ...count(patch.findings),
     element("span", { className: "target", title: patch.target }, element("bdi", {}, patch.target)));
   const cells = patch.cells.map((cell) => drawnCell(patch, cell));
   const first = patch.cells.length ? [drawnCell(patch, worst(patch))] : [];
@@ -28,7 +28,7 @@ function drawnCell(patch, cell) {
   const link = element("a", { href: address(patch, cell), tabIndex: -1 },
     cell.state === "out-of-range" ? "outside" : word(cell.state));
   const made = element("td", { role: "gridcell", className: `state ${cell.state}` }, link);
-  if (cell.fixed && cell.state !== "out-of-range") made.append(element("span", { className: "mark" }, "remove"));
+  if (cell.fixed && cell.state !== "out-of-range") made.append(" ", element("span", { className: "mark" }, "remove"));
   return made;
 }
 
@@ -55,7 +55,7 @@ function sortBy(header, key) {
 function draw() {
   const columns = survey.sources;
   const headings = columns.map((source, index) =>
-    column(heading(source), (row) => severity(row.patch.cells[index].state), source.title));
+    column(source.title, (row) => severity(row.patch.cells[index].state), source.name));
   const first = column("Patch", (row) => row.patch.id, "");
   const second = columns.length ? [column("Worst", (row) => severity(worst(row.patch).state), "")] : [];
   matrix.tHead.append(element("tr", { role: "row" }, first, ...second, ...headings));
