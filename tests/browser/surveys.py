@@ -1,13 +1,17 @@
 """Surveys as plain values: a real one of small trees, and one as large as they get."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vllm_graft import PatchSet
 from vllm_graft.check.source import Source
 from vllm_graft.check.survey import survey
+from vllm_graft.patch import PatchOptions
 
 from ..unit.vllm_trees import write_tree
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 HOSTILE = "</script><img src=x onerror=\"document.title='hacked'\"><!-- <script> \u2028 & ]]>"
 
@@ -52,31 +56,31 @@ DIFF = """\
 
 
 def _declared() -> PatchSet:
+    def take(*args: Any, **kwargs: Any) -> Any: ...
+    def request(self: Any, request: Any) -> Any: ...
+
     patches = PatchSet("acme")
-    words = {
+    patches.replace("vllm.core:Scheduler.add", request, **_words("add"))
+    patches.wrap("vllm.core:Scheduler.free", take, **_words("free"))
+    patches.replace("vllm.core:resolve", take, **_words("resolve"))
+    patches.wrap("vllm.core:tuned", take, **_words("tuned", fixed_by="0.33"))
+    patches.wrap("vllm.core:LIMIT", take, **_words("limit", vllm="<0.33"))
+    patches.wrap("vllm.run_time:late", take, **_words("late"))
+    hostile = _words("hostile", why=HOSTILE, how=HOSTILE, upstream="javascript:alert(1)")
+    patches.wrap("vllm.core:tuned", take, **hostile)
+    return patches
+
+
+def _words(patch_id: str, **others: "Unpack[PatchOptions]") -> PatchOptions:
+    words: PatchOptions = {
+        "id": patch_id,
         "why": "It is slow.",
         "how": "Do it twice.",
         "upstream": "https://example.org/pull/1, see there",
         "remove": "When it is fast.",
         "vllm": ">=0.31,<0.34",
     }
-
-    def take(*args: Any, **kwargs: Any) -> Any: ...
-    def request(self: Any, request: Any) -> Any: ...
-
-    patches.replace("vllm.core:Scheduler.add", request, id="add", **words)
-    patches.wrap("vllm.core:Scheduler.free", take, id="free", **words)
-    patches.replace("vllm.core:resolve", take, id="resolve", **words)
-    patches.wrap("vllm.core:tuned", take, id="tuned", fixed_by="0.33", **words)
-    patches.wrap("vllm.core:LIMIT", take, id="limit", **{**words, "vllm": "<0.33"})
-    patches.wrap("vllm.run_time:late", take, id="late", **words)
-    patches.wrap(
-        "vllm.core:tuned",
-        take,
-        id="hostile",
-        **{**words, "why": HOSTILE, "how": HOSTILE, "upstream": "javascript:alert(1)"},
-    )
-    return patches
+    return {**words, **others}
 
 
 def small_survey(folder: Path) -> dict[str, Any]:
