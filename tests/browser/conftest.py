@@ -24,7 +24,8 @@ class Opened:
 
     def ids(self) -> list[str]:
         """Return the ids of the patches that are shown, from top to bottom."""
-        return self.page.locator("#matrix tbody tr:visible .id").all_inner_texts()
+        # Not their inner texts: rows that are not laid out yet have none.
+        return self.page.locator("#matrix tbody tr:visible .id").all_text_contents()
 
     def cell(self, patch_id: str, column: int) -> Any:
         """Return the cell of a patch in a column: 1 is the worst, 2 the first vLLM."""
@@ -35,6 +36,11 @@ class Opened:
         """Return the computed style of the first element that a selector finds."""
         script = "([s, n, p]) => getComputedStyle(document.querySelector(s), p)[n]"
         return str(self.page.evaluate(script, [selector, name, pseudo or None]))
+
+    def settle(self) -> None:
+        """Wait until what is in sight has been laid out."""
+        frame = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        self.page.evaluate(frame)
 
     @property
     def focused(self) -> str:
