@@ -33,7 +33,7 @@ function drawnCell(patch, cell) {
 }
 
 function column(label, key, title) {
-  const sort = element("button", { type: "button", tabIndex: -1, title }, label);
+  const sort = element("button", { type: "button", tabIndex: -1, title }, element("span", {}, label));
   const made = element("th", { scope: "col", role: "columnheader" }, sort);
   sort.addEventListener("click", () => sortBy(made, key));
   return made;
