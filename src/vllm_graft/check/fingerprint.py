@@ -55,6 +55,8 @@ def _parts(node: ast.AST) -> Iterator["ast.AST | list[ast.AST]"]:
         if isinstance(node, ast.ClassDef):
             yield [*node.bases, *node.keywords]
         yield list(_body(node))
+    elif isinstance(node, ast.Module):
+        yield list(_body(node))
     elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
         yield node.value
     else:

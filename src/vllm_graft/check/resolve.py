@@ -16,7 +16,7 @@ from .lookup import Lookup
 from .outline import Unsplit
 from .resolution import Resolution, State
 from .stored import stored
-from .tree import Tree, is_of_vllm
+from .tree import Place, Tree, is_of_vllm
 
 _DEFINITIONS = tuple(
     map(re.compile, (rb"def (\w+)", rb"class (\w+)", rb"\n(\w+)(?:: [^=\n]+)? = "))
@@ -140,6 +140,7 @@ class Resolver:
                 steps=entity.steps,
             )
         node = self._lookup.whole(entity)
+        body = self._whole(entity.home) if entity.kind == "module" else node
         called = parameters.signature(self._lookup, entity)
         return Resolution(
             target,
@@ -152,11 +153,20 @@ class Resolver:
             steps=entity.steps,
             parameters=None if called is None else stored(called),
             flavour=describe.flavour(node, self._lookup.source(entity.home, node)),
-            fingerprint="" if node is None else fingerprint(node),
+            fingerprint="" if body is None else fingerprint(body),
             hidden=describe.is_hidden(node),
             computed=describe.is_computed(node),
             node=node,
         )
+
+    def _whole(self, place: Place) -> ast.Module | None:
+        """Return the syntax tree of a module; None where it has no source."""
+        if place.kind in ("folder", "compiled"):
+            return None
+        try:
+            return ast.parse(self._lookup.outline(place).text)
+        except (SyntaxError, ValueError) as error:
+            raise self._not_python(place.path, error) from error
 
 
 def _defining(scope: Scope, name: str) -> Iterator[str]:
