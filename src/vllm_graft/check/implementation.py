@@ -1,8 +1,11 @@
 """How the implementation of a patch can be called, without importing a lazy one."""
 
+import ast
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from inspect import Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,20 +52,39 @@ def _name(given: Callable[..., Any]) -> str:
     return name
 
 
+def definition(reference: Target) -> "ast.AST | None":
+    """Return the syntax tree of what a lazy implementation names; None where it cannot be read."""
+    try:
+        found = _followed(reference)
+    except _UNREADABLE:
+        return None
+    if found is None:
+        return None
+    lookup, entity = found
+    if entity.kind == "module" and entity.home is not None:
+        return ast.parse(lookup.tree.text(entity.home))
+    return lookup.whole(entity)
+
+
+def files(reference: Target) -> tuple[Path, ...]:
+    """Return the files that tell what a lazy implementation is, from the one of its module on."""
+    passed: list[Path] = []
+    with suppress(*_UNREADABLE):
+        _followed(reference, passed)
+    return tuple(passed)
+
+
 def _from_source(reference: Target) -> Implementation:
     from . import describe, parameters
-    from .outline import Unsplit
 
-    unread = Implementation(note=f"how {reference} is called is not known: it has no source here")
-    spec = spec_of(reference.module)
-    if spec is None or not spec.origin or not spec.origin.endswith(".py"):
-        return unread
     try:
-        found = _defined(reference, Path(spec.origin), spec.submodule_search_locations is not None)
-    except (SourceError, SyntaxError, Unsplit):
-        return unread
+        found = _followed(reference)
+    except _UNREADABLE:
+        return Implementation(note=f"how {reference} is called is not known: it has no source here")
     if found is None:
-        return Implementation(note=f"{reference} is not defined in {spec.origin}")
+        return Implementation(
+            note=f"{reference} is not defined in its module, or in what that imports"
+        )
     lookup, entity = found
     return Implementation(
         parameters.signature(lookup, entity),
@@ -72,17 +94,62 @@ def _from_source(reference: Target) -> Implementation:
     )
 
 
-def _defined(reference: Target, file: Path, is_package: bool) -> "tuple[Lookup, Entity] | None":
-    """Follow a reference in one file; what it imports from elsewhere is not followed."""
+_UNREADABLE = (SourceError, SyntaxError, ValueError, OSError)
+
+
+def _followed(
+    reference: Target, passed: "list[Path] | None" = None
+) -> "tuple[Lookup, Entity] | None":
+    """Follow a reference through the modules that hand it on, whose files are `passed`."""
+    seen = set()
+    while reference not in seen:
+        seen.add(reference)
+        spec = spec_of(reference.module)
+        if spec is None or not spec.origin or not spec.origin.endswith(".py"):
+            raise SourceError(f"{reference.module} has no source")
+        file = Path(spec.origin)
+        if passed is not None:
+            passed.append(file)
+        found = _defined(reference, file, spec.submodule_search_locations is not None)
+        if not isinstance(found, Target):
+            return found
+        reference = found
+    return None
+
+
+def _defined(
+    reference: Target, file: Path, is_package: bool
+) -> "tuple[Lookup, Entity] | Target | None":
+    """Find a reference in one file; return where it must go on for what that file imports."""
     from .entities import Entity
+
+    place = Place(reference.module, file.name, "package" if is_package else "module")
+    lookup = _parsed(file, place, file.stat().st_mtime_ns)
+    found: Any = Entity("module", place, "")
+    rest = list(filter(None, reference.qualname.split(".")))
+    while rest:
+        if not isinstance(found, Entity) or found.kind not in ("module", "class"):
+            break
+        found = lookup.member(found, rest.pop(0))
+    if not isinstance(found, Entity):
+        return None
+    if found.kind in ("outside", "module") and found.home is None:
+        return _elsewhere(found.qualname, rest)
+    return (lookup, found) if found.home is not None and not rest else None
+
+
+@lru_cache(maxsize=32)  # many implementations are in one file
+def _parsed(file: Path, place: Place, _changed: int) -> "Lookup":
     from .lookup import Lookup
 
     lookup = Lookup(FolderTree(file.parent))
-    place = Place(reference.module, file.name, "package" if is_package else "module")
     lookup.outline(place).parse()
-    found: Any = Entity("module", place, "")
-    for part in reference.qualname.split("."):
-        if not isinstance(found, Entity) or found.kind not in ("module", "class"):
-            return None
-        found = lookup.member(found, part)
-    return (lookup, found) if isinstance(found, Entity) and found.home is not None else None
+    return lookup
+
+
+def _elsewhere(dotted: str, rest: "list[str]") -> Target:
+    """Return what a dotted name means in which module."""
+    if spec_of(dotted) is not None:
+        return Target(dotted, ".".join(rest))
+    module, _, name = dotted.rpartition(".")
+    return Target(module, ".".join([name, *rest]))
