@@ -10,6 +10,7 @@ from .demo import demo
 from .docs import docs
 from .doctor import doctor
 from .list import list_patches
+from .lock import lock
 from .run import run
 from .status import status
 from .trace import trace
@@ -21,5 +22,5 @@ def main() -> None:
     """Declared, versioned, traced patches for vLLM."""
 
 
-for _command in (list_patches, status, check, docs, doctor, trace, run, demo):
+for _command in (list_patches, status, check, lock, docs, doctor, trace, run, demo):
     main.add_command(_command)

@@ -1,0 +1,133 @@
+"""`vllm-graft lock`: write down what every patch was reviewed against."""
+
+import difflib
+import sys
+from pathlib import Path
+
+import click
+
+from ..builtin import BUILTIN
+from ..catalog import Catalog
+from ..check import lock_file
+from ..check.lock import Lock
+from ..check.own_source import own_source
+from ..check.project import Project, find_project
+from ..check.renewal import Renewal, renewal
+from ..check.source import open_sources
+from ..check.survey import survey
+from ..errors import ProjectError
+from ..patch import Patch
+from .check import source_options, told
+from .render import console, json_option, print_json
+
+
+@click.command()
+@source_options
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The lock to renew. By default that of the project.",
+)
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; fail if it would change.")
+@json_option
+def lock(
+    sources: tuple[str, ...],
+    named: tuple[str, ...],
+    select: str | None,
+    output: Path | None,
+    only_check: bool,
+    as_json: bool,
+) -> None:
+    """Write graft.lock: what each patch meets in each vLLM of its range, to be reviewed.
+
+    SOURCE is as for `vllm-graft check`. Versions that are not named keep their entries. Nothing is
+    written where a patch does not fit a vLLM of its range. Patches that ship with vllm-graft have
+    their own lock, and are locked only when --select names them.
+    """
+    with told():
+        project = find_project()
+        file = output or project.lock
+        before = lock_file.read(file) if file.exists() else Lock()
+        made = _renewed(project, before, (*named, *sources), select)
+    text = lock_file.dumps(made.after)
+    is_current = file.exists() and file.read_text(encoding="utf-8") == text
+    if not (only_check or made.refused or is_current):
+        with told():
+            lock_file.write(made.after, file)
+    if as_json:
+        print_json(_as_dict(made, file, is_current=is_current))
+    else:
+        _print(made, file, is_current=is_current, only_check=only_check)
+    sys.exit(1 if made.refused or (only_check and not is_current) else 0)
+
+
+def _renewed(project: Project, before: Lock, texts: tuple[str, ...], select: str | None) -> Renewal:
+    catalog = project.catalog()
+    for broken in catalog.broken:
+        raise broken.error
+    patches = _chosen(project, catalog, select)
+    sets = {patch.set_name for patch in patches}
+    declared = [patch for patch in catalog.patches if patch.set_name in sets]
+    checked = survey(patches, open_sources(texts or project.vllm))
+    verdicts = [cell.verdict for row in checked.rows for cell in row.cells]
+    return renewal(before, declared, verdicts, own_source)
+
+
+def _chosen(project: Project, catalog: Catalog, select: str | None) -> tuple[Patch, ...]:
+    patches = project.patches(catalog, select)
+    if select is None and project.select is None:
+        patches = tuple(each for each in patches if each.set_name not in BUILTIN)
+    if not patches:
+        raise ProjectError(
+            "there are no patches to lock: no set is installed besides those that ship with "
+            "vllm-graft, and no `sets` of [tool.vllm-graft] names one"
+        )
+    return patches
+
+
+def _as_dict(made: Renewal, file: Path, *, is_current: bool) -> dict[str, object]:
+    return {
+        "lock": str(file),
+        "current": is_current,
+        "changed": list(made.changed),
+        "dropped": list(made.dropped),
+        "refused": [
+            {
+                "patch": each.patch.id,
+                "vllm": each.version.text,
+                "state": each.fit,
+                "reason": each.reason,
+            }
+            for each in made.refused
+        ],
+    }
+
+
+def _print(made: Renewal, file: Path, *, is_current: bool, only_check: bool) -> None:
+    out = console()
+    for each in made.refused:
+        version = each.version.version
+        out.print(f"{each.patch.id} on vLLM {version}: {each.fit}: {each.reason}", style="red")
+    if made.refused:
+        out.print(
+            f"{file} is as it was: only patches that fit are locked. Mend them, or narrow their "
+            "ranges; vllm-graft check tells more."
+        )
+    elif is_current:
+        out.print(f"{file} is up to date: {len(made.after.patches)} patches.")
+    elif only_check:
+        out.print("".join(_diff(made, file)).rstrip("\n"))
+        out.print(f"{file} is out of date. Review the difference, and run vllm-graft lock.")
+    else:
+        out.print(
+            f"{file}: {len(made.after.patches)} patches, of which {len(made.changed)} are new or "
+            f"changed; {len(made.dropped)} dropped."
+        )
+
+
+def _diff(made: Renewal, file: Path) -> "list[str]":
+    before = file.read_text(encoding="utf-8") if file.exists() else ""
+    after = lock_file.dumps(made.after)
+    lines = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    return list(difflib.unified_diff(*lines, f"a/{file.name}", f"b/{file.name}"))
