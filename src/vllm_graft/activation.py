@@ -2,6 +2,7 @@
 
 import os
 import time
+from dataclasses import replace
 
 from .catalog import Catalog, load_catalog
 from .errors import ApplyError, GraftError
@@ -46,7 +47,16 @@ def run(by: str) -> GraftError | None:
 def current_plan(settings: Settings, catalog: Catalog | None = None) -> Plan:
     """Make the plan for the installed vLLM, or the one that `VLLM_VERSION` says."""
     vllm = find_version(settings.version)
-    return make_plan(catalog or load_catalog(), Environment(vllm), settings)
+    catalog = catalog or load_catalog()
+    environment = Environment(vllm)
+    if settings.lock is None:
+        return make_plan(catalog, environment, settings)
+    from .lock_guard import LockGuard  # reads sources, which only this setting needs
+
+    guard = LockGuard(catalog.sets, vllm, settings.lock.file)
+    plan = make_plan(catalog, replace(environment, unlike_locked=guard), settings)
+    guard.end()
+    return plan
 
 
 def _joined(problems: tuple[GraftError, ...]) -> GraftError:

@@ -10,6 +10,7 @@
     ├── VersionError
     │   ├── InvalidVersionOverrideError (ValueError)   VLLM_VERSION is no version
     │   └── UnknownVersionError (RuntimeError)    which vLLM this is cannot be told
+    ├── LockError (RuntimeError)                  a patch is not as it was locked
     ├── ModelError (RuntimeError)                 a model factory gives no implementation
     │   ├── UnsupportedConfigError                the model cannot be had as it is asked for
     │   └── FactoryError                          the factory, or what it chose, is at fault
@@ -65,6 +66,10 @@ class InvalidVersionOverrideError(VersionError, ValueError):
 
 class UnknownVersionError(VersionError, RuntimeError):
     """Required patches are selected, and the version of vLLM is unknown."""
+
+
+class LockError(GraftError, RuntimeError):
+    """A required patch, or what it meets, is not as it was locked, and `require` was asked for."""
 
 
 class ModelError(GraftError, RuntimeError):

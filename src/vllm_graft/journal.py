@@ -42,6 +42,7 @@ class Journal:
         self._asked: set[str] = set()
         self._fatal: dict[str, ApplyError] = {}
         self._outer: Journal | None = None
+        self._planned: dict[str, tuple[str, ...]] = {}  # notes that patches have from the plan
 
     def trace_to(self, sink: Sink | None) -> None:
         """Send trace lines to a sink from now on."""
@@ -66,16 +67,24 @@ class Journal:
     def begin(self, plan: Plan) -> None:
         """Take over a plan: its patches are armed or skipped from now on."""
         self._plan = plan
+        self._planned = {each.patch.id: each.notes for each in plan.decisions if each.notes}
         # Now, before implementations run, which may change what their closures hold.
         self._fingerprint = fingerprint(plan.armed)
         for decision in plan.decisions:
             patch = decision.patch
-            self._set(patch, "armed" if decision.armed else "skipped", decision.reason)
+            self._set(
+                patch,
+                "armed" if decision.armed else "skipped",
+                decision.reason,
+                notes=decision.notes,
+            )
         counts = Counter("armed" if decision.armed else "skipped" for decision in plan.decisions)
         self.event("plan", detail=f"{counts['armed']} armed, {counts['skipped']} skipped")
         for decision in plan.decisions:
             if not decision.armed:
                 self.event("skip", decision.patch, detail=decision.reason)
+            for note in decision.notes:
+                self.event("plan", decision.patch, detail=note)
         for warning in plan.warnings:
             LOGGER.warning("vllm-graft: %s", warning)
         for problem in plan.problems:
@@ -93,7 +102,9 @@ class Journal:
     def applied(self, patch: Patch, ms: float, notes: Iterable[str] = ()) -> None:
         """Record that a patch landed and was verified."""
         notes = tuple(notes)
-        self._set(patch, "applied", ms=ms, notes=notes)
+        self._set(
+            patch, "applied", ms=ms, notes=(*self._keeper(patch)._planned.get(patch.id, ()), *notes)
+        )
         self._fatal.pop(patch.id, None)
         self.event("apply", patch, ms=ms, detail="; ".join(notes) or None)
         for note in notes:

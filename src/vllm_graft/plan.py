@@ -16,6 +16,7 @@ from .builtin import BUILTIN, KNOWN
 from .catalog import Catalog
 from .errors import ConflictError, DeclarationError, GraftError, UnknownVersionError
 from .imports import without_heavy_imports
+from .locked import refusal, warnings_of
 from .models.registry import of_others
 from .order import in_order
 from .patch import EXCLUSIVE, Candidate, Patch, raise_if_conflicting
@@ -39,7 +40,8 @@ class Environment:
 
     `system` and `machine` are as in `platform.uname()` (`"Linux"`, `"x86_64"`), `installed`
     returns the version of a distribution or None, `exists` tells whether there is a target, without
-    importing its module, and `provided` where one is that its module provides lazily.
+    importing its module, `provided` where one is that its module provides lazily, `unlike_locked`
+    how a patch is not as it was locked, if it is not.
     """
 
     vllm: VllmVersion
@@ -50,18 +52,23 @@ class Environment:
     installed: Callable[[str], str | None] = _installed
     exists: Callable[[Target], bool] = exists
     provided: Callable[[Target], Target] = provided_by
+    unlike_locked: Callable[[Patch], str | None] = lambda _: None
 
 
-Cause = Literal["selection", "version", "requires", "when", "together"]
+Cause = Literal["selection", "version", "requires", "when", "together", "lock"]
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What is to happen with a patch: armed, or skipped for a cause, told in words by `reason`."""
+    """What is to happen with a patch: armed, or skipped for a cause, told in words by `reason`.
+
+    `notes` are what is remarkable about one that is armed.
+    """
 
     patch: Patch
     cause: Cause | None = None
     reason: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def armed(self) -> bool:
@@ -98,6 +105,14 @@ def make_plan(catalog: Catalog, environment: Environment, settings: Settings) ->
             problems.append(error)
             decisions.append(Decision(patch, "when", str(error)))
     decisions = _grouped(decisions)
+    if settings.lock is not None and vllm.version is not None:
+        decisions = [_compared(decision, environment, settings) for decision in decisions]
+        problems.extend(
+            refusal(decision, vllm)
+            for decision in decisions
+            if decision.cause == "lock" and is_required(decision.patch, settings)
+        )
+        decisions = _grouped(decisions)
     armed = [decision.patch for decision in decisions if decision.armed]
     problems.extend(_conflicts(armed))
     if vllm.version is None:
@@ -109,7 +124,11 @@ def make_plan(catalog: Catalog, environment: Environment, settings: Settings) ->
             decisions.sort(key=lambda decision: rank.get(decision.patch.id, -1))
         except ConflictError as error:
             problems.append(error)
-    warnings = (*_beyond_known(decisions, vllm), *_unused_globs(catalog, settings))
+    warnings = (
+        *_beyond_known(decisions, vllm),
+        *_unused_globs(catalog, settings),
+        *warnings_of(decisions, is_refused=bool(problems)),
+    )
     return Plan(vllm, tuple(decisions), tuple(problems), warnings)
 
 
@@ -178,6 +197,16 @@ def _grouped(decisions: Sequence[Decision]) -> list[Decision]:
         else decision
         for decision in decisions
     ]
+
+
+def _compared(decision: Decision, environment: Environment, settings: Settings) -> Decision:
+    """Do with a patch that is not as it was locked what the settings ask."""
+    reason = environment.unlike_locked(decision.patch) if decision.armed else None
+    if reason is None or settings.lock is None:
+        return decision
+    if settings.lock.mode == "warn":
+        return replace(decision, notes=(reason,))
+    return Decision(decision.patch, "lock", reason)
 
 
 def _unmet(requirement: Requirement, environment: Environment) -> str | None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Literal, TypeAlias
 
 from .errors import SettingError
 
@@ -13,6 +14,7 @@ VARIABLES = (
     "VLLM_GRAFT_PATCHES",
     "VLLM_GRAFT_TRACE",
     "VLLM_GRAFT_STRICT",
+    "VLLM_GRAFT_LOCK",
     "VLLM_GRAFT_PLATFORM_TARGET",
     "VLLM_GRAFT_RUN",
 )
@@ -74,6 +76,34 @@ class Selection:
         return not included or any(fnmatchcase(name, head) for head in included)
 
 
+LockMode: TypeAlias = Literal["warn", "require"]
+
+
+@dataclass(frozen=True)
+class LockPolicy:
+    """What `VLLM_GRAFT_LOCK` asks: to warn of what is not as it was locked, or to refuse it.
+
+    `file` is the lock to use for all sets that do not ship with the layer; without, each set has
+    its own.
+    """
+
+    mode: LockMode
+    file: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "LockPolicy | None":
+        """Read `warn` or `require`, with `:FILE` behind it or without; nothing is None."""
+        mode, colon, file = text.strip().partition(":")
+        if not mode and not colon:
+            return None
+        if mode not in ("warn", "require") or (colon and not file):
+            raise SettingError(
+                f"VLLM_GRAFT_LOCK is {text!r}. Set it to 'warn' or 'require', which look at the "
+                "graft.lock of each patch set, or to 'require:/path/to/graft.lock'"
+            )
+        return cls("warn" if mode == "warn" else "require", file or None)
+
+
 @dataclass(frozen=True)
 class Settings:
     """What the environment asks of the layer."""
@@ -82,6 +112,7 @@ class Settings:
     selection: Selection = Selection()
     strict: bool = False
     version: str | None = None
+    lock: LockPolicy | None = None
 
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> "Settings":
@@ -91,6 +122,7 @@ class Settings:
             selection=Selection.parse(environ.get("VLLM_GRAFT_PATCHES", "")),
             strict=_flag(environ, "VLLM_GRAFT_STRICT", "0"),
             version=environ.get("VLLM_VERSION", "").strip() or None,
+            lock=LockPolicy.parse(environ.get("VLLM_GRAFT_LOCK", "")),
         )
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import venv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,9 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-LIBRARIES = ("click", "packaging", "rich", "wrapt", "pip")
+LIBRARIES = ("click", "packaging", "rich", "wrapt", "pip") + (
+    ("tomli",) if sys.version_info < (3, 11) else ()
+)
 """What an environment has besides the project: its dependencies, and the installer."""
 
 COUNT_SENTINELS = """

@@ -106,7 +106,7 @@ class CachedResolver:
             return
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            _replace(self._file, json.dumps(self._entries, separators=(",", ":")))
+            write_at_once(self._file, json.dumps(self._entries, separators=(",", ":")))
         except OSError as error:
             _LOG.debug("no cache: %s", error)
 
@@ -204,13 +204,13 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         entries = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return {"code": _code()}
-    if not isinstance(entries, dict) or entries.get("code") != _code():
-        return {"code": _code()}
+        return {"code": code_stamp()}
+    if not isinstance(entries, dict) or entries.get("code") != code_stamp():
+        return {"code": code_stamp()}
     return entries
 
 
-def _replace(file: Path, text: str) -> None:
+def write_at_once(file: Path, text: str) -> None:
     """Write a file at once: who reads it meanwhile has the old one."""
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", dir=file.parent, prefix=f"{file.name}.", delete=False
@@ -220,7 +220,7 @@ def _replace(file: Path, text: str) -> None:
 
 
 @lru_cache(maxsize=1)
-def _code() -> str:
+def code_stamp() -> str:
     """Return what changes with the code that gives the answers."""
     states = sorted(
         (path.name, path.stat().st_size, path.stat().st_mtime_ns)

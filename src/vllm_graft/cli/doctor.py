@@ -15,7 +15,7 @@ import click
 from ..activation import current_plan
 from ..builtin import BUILTIN
 from ..catalog import Catalog, load_catalog
-from ..errors import GraftError
+from ..errors import GraftError, LockError
 from ..plan import Plan
 from ..settings import Settings
 from ..sources import has_main_guard
@@ -216,6 +216,7 @@ def _plan(catalog: Catalog) -> Iterator[Finding]:
         yield Finding("plan", "problem", str(error), "Correct the variable.")
         return
     yield _decisions(plan)
+    yield from _lock(plan)
     programs = {patch.target.module for patch in plan.armed if patch.set_name not in BUILTIN}
     yield from map(_program, sorted(filter(has_main_guard, programs)))
 
@@ -227,8 +228,32 @@ def _decisions(plan: Plan) -> Finding:
     detail = f"{len(plan.armed)} of {len(plan.decisions)} patches are armed"
     if plan.warnings:
         remedy = "Install a vllm-graft that knows this vLLM."
+        if _unlike_locked(plan):
+            remedy = "See the lock below."
         return Finding("plan", "warning", f"{detail}; {'; '.join(plan.warnings)}", remedy)
     return Finding("plan", "ok", f"{detail}; 'vllm-graft status' lists them")
+
+
+def _lock(plan: Plan) -> Iterator[Finding]:
+    policy = Settings.read(os.environ).lock
+    if policy is None:
+        return
+    ids = _unlike_locked(plan)
+    if not ids:
+        detail = f"VLLM_GRAFT_LOCK={policy.mode}: every armed patch is as it was locked"
+        yield Finding("lock", "ok", detail)
+        return
+    yield Finding(
+        "lock",
+        "problem" if any(isinstance(each, LockError) for each in plan.problems) else "warning",
+        f"VLLM_GRAFT_LOCK={policy.mode}: not as they were locked: {', '.join(ids)}",
+        "'vllm-graft status' says how. See what changed with 'vllm-graft check --diff', and lock "
+        "it again with 'vllm-graft lock'.",
+    )
+
+
+def _unlike_locked(plan: Plan) -> list[str]:
+    return [each.patch.id for each in plan.decisions if each.notes or each.cause == "lock"]
 
 
 def _program(module: str) -> Finding:

@@ -104,6 +104,7 @@ def as_dict(plan: Plan) -> dict[str, object]:
                 "state": "armed" if decision.armed else "skipped",
                 "cause": decision.cause,
                 "reason": decision.reason,
+                "notes": list(decision.notes),
                 "operation": decision.patch.operation,
                 "target": str(decision.patch.target),
                 "vllm": str(decision.patch.vllm),
