@@ -63,9 +63,7 @@ def _judged(
         parts = _parts(patches, sources, error)
         if not parts:
             return {(patch.id, name): error for patch in patches for name in sources}
-        return {
-            key: answer for part in parts for key, answer in _judged(*part).items()
-        }
+        return {key: answer for part in parts for key, answer in _judged(*part).items()}
     return {
         (row.patch.id, name): Answer(row, cell)
         for row in made.rows
