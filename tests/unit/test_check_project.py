@@ -57,6 +57,11 @@ def test_the_sets_of_a_table_need_not_be_installed(make: Make) -> None:
     assert project.vllm == ("0.30.0", ">=0.31")
 
 
+def test_the_entry_points_of_a_project_count_before_it_is_installed(make: Make) -> None:
+    entry_points = '[project.entry-points."vllm_graft.patches"]\nacme = "acme_two.patches:patches"'
+    assert ids(make(f'select = "acme/*"\n{entry_points}', "acme_two")) == ["acme/one", "acme/two"]
+
+
 @pytest.mark.parametrize(
     ("table", "select", "chosen"),
     [

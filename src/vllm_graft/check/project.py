@@ -26,7 +26,8 @@ LOCK = "graft.lock"
 class Project:
     """What a project says of its patches.
 
-    `sets` are `"module:name"` of patch sets that no entry point names (yet), `select` globs over
+    `sets` are `"module:name"` of patch sets: those of the table, and the project's own entry
+    points, so that it need not be installed to be checked. `select` are globs over
     ids as in `VLLM_GRAFT_PATCHES`, `vllm` the sources to check against. `has_table` tells whether
     any of it was said: without, everything installed counts.
     """
@@ -123,7 +124,7 @@ def read_project(file: Path) -> Project:
     return Project(
         root,
         has_table=True,
-        sets=sets,
+        sets=tuple(dict.fromkeys((*sets, *_declared(tables)))),
         select=_string(file, table, "select", None),
         vllm=_strings(file, table, "vllm", Project.vllm),
         lock=root / (_string(file, table, "lock", LOCK) or LOCK),
@@ -131,6 +132,12 @@ def read_project(file: Path) -> Project:
 
 
 _KEYS = ("sets", "select", "vllm", "lock")
+
+
+def _declared(tables: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the sets among a project's own entry points."""
+    declared = tables.get("project", {}).get("entry-points", {}).get(GROUP, {})
+    return tuple(map(str, declared.values()))
 
 
 def _string(file: Path, table: Mapping[str, Any], key: str, default: str | None) -> str | None:
