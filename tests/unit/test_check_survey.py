@@ -1,6 +1,7 @@
 """Patches by vLLMs: what the verdicts say of a patch as a whole, and how they are worked out."""
 
 import os
+import re
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -9,10 +10,13 @@ from typing import Any
 import pytest
 
 from vllm_graft import Patch, PatchSet
+from vllm_graft.catalog import BrokenSet
+from vllm_graft.check import plain
 from vllm_graft.check.prepare import prepare
 from vllm_graft.check.source import Source, open_sources
 from vllm_graft.check.survey import Row, Survey, survey
-from vllm_graft.errors import DeclarationError, SourceError
+from vllm_graft.cli.list import fields
+from vllm_graft.errors import BrokenSetError, DeclarationError, SourceError
 
 from .vllm_trees import write_tree
 
@@ -135,6 +139,19 @@ def test_plain_values_have_everything(folders: list[str]) -> None:
     assert patch["cells"][3]["moves"] == ["vllm.b:f (vllm/b.py:1, 67% alike)"]
     assert (patch["cells"][0]["path"], patch["cells"][0]["line"]) == ("vllm/a.py", 1)
     assert not values["fine"]
+
+
+def test_the_keys_of_plain_values_are_those_described(folders: list[str]) -> None:
+    broken = BrokenSet("other", "other 1.0", BrokenSetError("cannot be loaded"))
+    patch = declared(vllm=">=0.30,<0.34")
+    values = survey([patch], open_sources(folders), broken=[broken]).as_dict()
+    (row,) = values["patches"]
+    lists = ("sources", "findings", "broken")
+    parts = [values, *row["cells"], *(each for name in lists for each in values[name])]
+    written = {key for part in parts for key in part} | (row.keys() - fields(patch).keys())
+    described = re.findall(r"^ {4,}(\w[\w, ]*?)  ", str(plain.__doc__), re.MULTILINE)
+    names = {name for each in described for name in each.split(", ")}
+    assert names == written
 
 
 def test_several_processes_answer_as_one_does(

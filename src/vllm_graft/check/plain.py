@@ -1,4 +1,40 @@
-"""A survey as plain values, for JSON and pages."""
+"""A survey as plain values: what `check --json` prints, and what pages are made of.
+
+Keys may be added; those that are here keep their meaning.
+
+    sources       the vLLMs, in the order in which they were named
+      name            as it was named: `0.32.0`, `installed`, a path, `PATH@REVISION`
+      title           as reports show it
+      version         the version, null where it is unknown
+      version_source  where that was found
+      distribution    the distribution that it is of
+    patches       a patch each, with its fields as `list --json` has them, and
+      applies         the vLLMs where it would land, whatever its range says
+      cells           what becomes of it on each of the sources
+        source          the name of the source
+        state           ok, out-of-range, missing, moved, signature, kind, changed or unknown
+        fit             the state, whatever the range says
+        reason          why, in a sentence; empty for ok
+        target          the candidate that counts there
+        where           the definition of that, null where there is none
+        path, line      the file and line of the definition, in the sources
+        notes           what else is to be known, such as how a re-export is reached
+        signatures      that of the target and that of the implementation, or null
+        moves           where a missing target may be now, the likeliest first
+        fixed           why the patch is not needed any more, or null
+      findings        what is said of it, as below
+    findings      those of all patches
+      level           error, warning or note
+      rule            a name to filter by: the state, or range-too-wide, fixed, review, …
+      patch           the id of the patch
+      source          the name of the source, null where it is about none or several
+      message         a sentence
+      declared        the file and line of the patch
+    broken        the sets that cannot be loaded
+      set             the name of the set
+      error           why
+    fine          whether nothing falls short: no broken set, no finding of level error
+"""
 
 from typing import Any
 
