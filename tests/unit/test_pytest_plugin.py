@@ -114,6 +114,14 @@ def test_there_is_an_item_for_each_patch_and_vllm(project: Project) -> None:
     assert "5 tests collected" in run.outlines[-1]
 
 
+def test_no_vllm_is_opened_before_an_item_runs(project: Project) -> None:
+    run = project(FITS, table=TABLE.replace('"new"', '"gone.whl"')).runpytest(
+        "--collect-only", "-q"
+    )
+    assert "graft::applies[acme/fits][gone.whl]" in collected(run)
+    assert not Path("cache").exists()
+
+
 @pytest.mark.parametrize(
     ("operation", "old", "new"),
     [

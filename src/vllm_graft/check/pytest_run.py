@@ -68,6 +68,7 @@ class Run:
                 collector,
                 name=NAME,
                 nodeid=NAME,
+                path=self._project.root / "pyproject.toml",
                 ask=self._answer,
                 questions=self._questions,
                 broken=self._broken,
@@ -78,9 +79,8 @@ class Run:
         """Return what follows `graft::` in an argument; None where that is a path."""
         head, separator, rest = argument.partition("::")
         here = self._config.invocation_params.dir / head
-        if not separator or (head != NAME and here.resolve() != self._project.root / NAME):
-            return None
-        return rest
+        ours = (self._project.root / NAME).resolve()  # as ids are written in folders below
+        return rest if separator and (head == NAME or here.resolve() == ours) else None
 
     def _is_whole(self) -> bool:
         """Tell whether the run is of all tests or of those in a folder, not of chosen ones."""
