@@ -3,7 +3,7 @@
 import argparse
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from benchmarks.measure import progress
@@ -15,11 +15,20 @@ Parts = Mapping[str, tuple[Callable[[Path, int], Report], int]]
 
 def command(description: str, parts: Parts) -> None:
     """Measure the parts asked for, print a table of each, and write all as JSON."""
+    measure(parts, options_of(description, parts).parse_args())
+
+
+def options_of(description: str, parts: Collection[str]) -> argparse.ArgumentParser:
+    """Return a parser of the options that every benchmark has."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--only", action="append", choices=parts, help="a part; repeatable")
     parser.add_argument("--runs", type=int, help="rounds of each part, instead of its default")
     parser.add_argument("--json", type=Path, help="a file for the figures")
-    options = parser.parse_args()
+    return parser
+
+
+def measure(parts: Parts, options: argparse.Namespace) -> None:
+    """Do what the options ask for."""
     before = machine()
     reports = dict(_measure(parts, options.only or parts, options.runs))
     print(", ".join(f"{key} {value}" for key, value in before.items()), end="\n\n")
