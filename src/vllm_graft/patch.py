@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
-from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from .errors import ConflictError
@@ -14,6 +13,7 @@ from .target import Target, is_lazy
 if TYPE_CHECKING:
     from datetime import date
 
+    from packaging.requirements import Requirement
     from packaging.version import Version
 
     from .plan import Environment
@@ -77,7 +77,7 @@ class Patch:
     required: bool = True
     process: frozenset[str] | None = None
     when: "Callable[[Environment], bool] | None" = None
-    requires: tuple[Requirement, ...] = ()
+    requires: "tuple[Requirement, ...]" = ()
     order: int = 0
     after: tuple[str, ...] = ()
     together: str | None = None

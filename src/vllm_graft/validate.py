@@ -3,10 +3,8 @@
 import functools
 import re
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
@@ -16,6 +14,8 @@ from .target import Target, is_lazy, is_module
 
 if TYPE_CHECKING:
     from datetime import date
+
+    from packaging.requirements import Requirement
 
 _T = TypeVar("_T")
 
@@ -107,6 +107,8 @@ def _check_keywords(options: PatchOptions) -> None:
 
 
 def _suggestion(key: str) -> str:
+    from difflib import get_close_matches
+
     close = get_close_matches(key, _KEYWORDS, 1)
     hint = f"Did you mean {close[0]!r}? " if close else ""
     return f"{hint}The keywords are {', '.join(_KEYWORDS)}."
@@ -214,7 +216,9 @@ def _specifier(text: str) -> SpecifierSet:
     return specifiers
 
 
-def _requirement(text: str) -> Requirement:
+def _requirement(text: str) -> "Requirement":
+    from packaging.requirements import InvalidRequirement, Requirement  # few patches have any
+
     try:
         return Requirement(text)
     except InvalidRequirement as error:

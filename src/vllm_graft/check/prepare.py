@@ -1,9 +1,8 @@
 """Answering ahead what patches ask of several trees, on all cores."""
 
-import multiprocessing
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from typing import TYPE_CHECKING
 
 from ..patch import Patch
 from ..target import Target
@@ -11,6 +10,9 @@ from .cache import Example
 from .examples import Examples
 from .source import Source
 from .verdicts import placed
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 def prepare(patches: Sequence[Patch], sources: Sequence[Source]) -> None:
@@ -24,6 +26,10 @@ def prepare(patches: Sequence[Patch], sources: Sequence[Source]) -> None:
     workers = min(len(cold), os.cpu_count() or 1)
     if workers < 2:
         return
+    # Imported here, since a check that the cache answers needs none of it.
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
     spawn = multiprocessing.get_context("spawn")  # a fork of a process with threads can hang
     with ProcessPoolExecutor(workers, mp_context=spawn) as pool:
         _wait([(each, pool.submit(_answer, each.text, targets)) for each in cold])

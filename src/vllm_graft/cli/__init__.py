@@ -3,24 +3,41 @@
 Exit codes: 0 fine, 1 something falls short, 2 wrong usage.
 """
 
+from importlib import import_module
+
 import click
 
-from .check import check
-from .demo import demo
-from .docs import docs
-from .doctor import doctor
-from .list import list_patches
-from .lock import lock
-from .run import run
-from .status import status
-from .trace import trace
+COMMANDS = {
+    "list": "list_patches",
+    "status": "status",
+    "check": "check",
+    "lock": "lock",
+    "docs": "docs",
+    "doctor": "doctor",
+    "trace": "trace",
+    "run": "run",
+    "demo": "demo",
+}
+"""The commands: each in the module of its name, and what it is called there."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """Imports a command when it is asked for: all of them take longer than a check does."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, in the order of the help."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command by its name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f".{cmd_name}", __name__)
+        command: click.Command = getattr(module, COMMANDS[cmd_name])
+        return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="vllm-graft")
 def main() -> None:
     """Declared, versioned, traced patches for vLLM."""
-
-
-for _command in (list_patches, status, check, lock, docs, doctor, trace, run, demo):
-    main.add_command(_command)

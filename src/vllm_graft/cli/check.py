@@ -4,10 +4,9 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich.console import Console
 
 from ..check.project import Project, find_project
 from ..check.source import open_sources
@@ -15,6 +14,9 @@ from ..check.survey import Cell, Row, Survey, survey
 from ..check.versions import span
 from ..errors import GraftError
 from .render import console, json_option, print_json, table
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -87,7 +89,7 @@ def surveyed(project: Project, texts: Sequence[str], select: str | None) -> Surv
     return survey(patches, open_sources(texts or project.vllm), broken=catalog.broken)
 
 
-def _print(out: Console, made: Survey, *, verbose: bool) -> None:
+def _print(out: "Console", made: Survey, *, verbose: bool) -> None:
     rows = [line for row in made.rows for line in _lines(row, verbose=verbose)]
     out.print(table("patch", "vLLM", "verdict", "", rows=rows))
     for broken in made.broken:

@@ -1,15 +1,16 @@
 """`vllm-graft list`: every declared patch, with all its fields."""
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from ..catalog import load_catalog
 from ..patch import Patch
 from .render import console, json_option, print_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @click.command("list")
@@ -72,7 +73,9 @@ def _shown(value: Any) -> str:
     return f"{value.__module__}:{name}" if name else repr(value)
 
 
-def _print_patch(out: Console, patch: Patch) -> None:
+def _print_patch(out: "Console", patch: Patch) -> None:
+    from rich.text import Text
+
     out.print()
     out.print(f"  {patch.id}", style="cyan")
     values = fields(patch)

@@ -3,11 +3,13 @@
 import json
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from rich.console import Console
-from rich.table import Table
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -41,14 +43,18 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2, default=str))
 
 
-def console() -> Console:
+def console() -> "Console":
     """Return a console on stdout that takes text as it is; wide where it is no terminal."""
+    from rich.console import Console  # a fifth of a check that only prints JSON
+
     width = None if sys.stdout.isatty() else 160
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=width)
 
 
-def table(*columns: str, rows: Iterable[Iterable[Any]]) -> Table:
+def table(*columns: str, rows: Iterable[Iterable[Any]]) -> "Table":
     """Return a table whose cells fold rather than lose text."""
+    from rich.table import Table
+
     made = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
         made.add_column(column, overflow="fold")
