@@ -59,7 +59,9 @@ class Project:
             chosen = tuple(each for each in catalog.patches if selection.names(each.id))
             what = f"none has an id like {globs!r}"
         elif self.has_table:
-            chosen = tuple(filter(self._is_ours, catalog.patches))
+            files = {each.location.file for each in catalog.patches}
+            ours = set(filter(self._is_ours, files))
+            chosen = tuple(each for each in catalog.patches if each.location.file in ours)
             what = f"none is declared in {self.root}, and {TABLE} has neither `sets` nor `select`"
         else:
             return catalog.patches
@@ -82,8 +84,8 @@ class Project:
             if folder.is_dir() and str(folder) not in sys.path:
                 sys.path.append(str(folder))
 
-    def _is_ours(self, patch: Patch) -> bool:
-        path = Path(patch.location.file).resolve()
+    def _is_ours(self, file: str) -> bool:
+        path = Path(file).resolve()
         return path.is_relative_to(self.root.resolve()) and "site-packages" not in path.parts
 
 

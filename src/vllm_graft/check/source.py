@@ -40,7 +40,7 @@ class Source:
         """The version of the tree."""
         return self.resolver.version
 
-    @property
+    @cached_property
     def title(self) -> str:
         """The version, and in brackets what else tells the source from others of that version."""
         version = str(self.version.version or self.text)

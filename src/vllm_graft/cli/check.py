@@ -59,7 +59,7 @@ def check(
         project = find_project()
         made = surveyed(project, (*named, *sources), select)
     if as_json:
-        print_json(made.as_dict())
+        print_json(made.as_dict(), indent=None)
     else:
         _print(console(), made, verbose=verbose)
     falls_short = not made.is_fine or (strict and any(f.level == "warning" for f in made.findings))

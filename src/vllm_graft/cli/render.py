@@ -38,9 +38,9 @@ def json_option(command: _F) -> _F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")(command)
 
 
-def print_json(value: Any) -> None:
-    """Print a value as JSON on stdout."""
-    click.echo(json.dumps(value, indent=2, default=str))
+def print_json(value: Any, *, indent: int | None = 2) -> None:
+    """Print a value as JSON on stdout. Without indentation it is an order of magnitude quicker."""
+    click.echo(json.dumps(value, indent=indent, default=str))
 
 
 def console() -> "Console":
