@@ -23,7 +23,7 @@ def prepare(patches: Sequence[Patch], sources: Sequence[Source]) -> None:
     """
     targets = sorted({str(target) for patch in patches for target in targets_of(patch)})
     cold = [each for each in sources if not _is_known(each, targets)]
-    workers = min(len(cold), os.cpu_count() or 1)
+    workers = min(len(cold), cores())
     if workers < 2:
         return
     # Imported here, since a check that the cache answers needs none of it.
@@ -36,6 +36,12 @@ def prepare(patches: Sequence[Patch], sources: Sequence[Source]) -> None:
         if all(_is_known(each, targets) for each in sources):
             lost = [(each, sorted(_lost(patches, each, sources))) for each in cold]
             _wait([(each, pool.submit(_search, each.text, asked)) for each, asked in lost if asked])
+
+
+def cores() -> int:
+    """Return how many cores this process may use, which can be less than the machine has."""
+    there = os.cpu_count() or 1
+    return min(there, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else there
 
 
 def _wait(asked: "list[tuple[Source, Future[None]]]") -> None:

@@ -1,0 +1,87 @@
+"""The command line starts as quickly as the command that is asked for."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from vllm_graft.check.prepare import cores
+from vllm_graft.cli import COMMANDS, main
+
+from .vllm_trees import write_tree
+
+PATCHES = """
+from vllm_graft import PatchSet
+patches = PatchSet("acme")
+words = dict.fromkeys(("why", "how", "upstream", "remove"), "words")
+patches.wrap("vllm.a:f", lambda original, x: 7, id="f", vllm=">=0.30,<0.34", **words)
+"""
+
+CHECK = """
+import sys
+from vllm_graft.cli import main
+try:
+    main(["check", "--json", "--vllm", sys.argv[1]])
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> list[set[str]]:
+    """What a check imports that knows no answers, and then one that knows them all."""
+    root = tmp_path_factory.mktemp("project")
+    write_tree(root / "tree", {"a.py": "def f(x): ..."})
+    (root / "acme_light.py").write_text(PATCHES)
+    (root / "pyproject.toml").write_text('[tool.vllm-graft]\nsets = ["acme_light:patches"]\n')
+    return [_modules(root) for _ in ("cold", "warm")]
+
+
+def _modules(root: Path) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", CHECK, str(root / "tree")],
+        cwd=root,
+        env={**os.environ, "XDG_CACHE_HOME": str(root / "cache")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("module", ["rich", "multiprocessing", "difflib", "vllm_graft.hooks"])
+def test_a_check_for_scripts_imports_only_what_it_uses(
+    imported: list[set[str]], module: str
+) -> None:
+    """Printing tables, other processes, other commands and what arms hooks are not among it."""
+    assert all(module not in modules for modules in imported)
+
+
+def test_a_check_that_knows_the_answers_does_not_import_what_finds_them(
+    imported: list[set[str]],
+) -> None:
+    """Reading sources is for a check that has to."""
+    cold, warm = imported
+    assert "vllm_graft.check.resolve" in cold - warm
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_found_by_its_name(name: str) -> None:
+    """The table of commands names modules that exist, and commands in them."""
+    result = CliRunner().invoke(main, [name, "--help"])
+    assert result.exit_code == 0, result.output
+    assert f"main {name} " in result.output
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system has no such thing")
+def test_no_more_processes_than_cores_that_may_be_used() -> None:
+    """Who is given one core of many by the system has one."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, [min(before)])
+    try:
+        assert cores() == 1
+    finally:
+        os.sched_setaffinity(0, before)
