@@ -1,45 +1,97 @@
-"""Which tree a source is: a folder, a wheel, an sdist, a revision, or what is installed."""
+"""Which trees a source is: a folder, an archive, a revision, a release, or what is installed."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import InvalidVersion, Version
 
 from ..errors import SourceError
 from ..version import package_folder
 from .tree import PACKAGE, FolderTree, Tree
 
+if TYPE_CHECKING:
+    from .download import Progress
+    from .packed import PackedTree
+
+INSTALLED = "installed"
+
 _TARS = (".tar.gz", ".tgz", ".tar", ".tar.bz2", ".tar.xz")
 _ZIPS = (".whl", ".zip")
 
 
-def open_tree(source: str) -> Tree:
-    """Return the tree that a path, or `PATH@REVISION` in a git clone, names.
+def open_trees(source: str, progress: "Progress | None" = None) -> list[Tree]:
+    """Return the trees of all sources that a text names, one for each of `expanded`.
 
     Raises `SourceError` where there is nothing, where it is no vLLM, or where it cannot be read.
     """
+    sources = expanded(source)
+    if len(sources) > 1 and all(map(_version, sources)):  # fetched side by side
+        from .index import release_trees
+
+        return [*release_trees([Version(each) for each in sources], progress)]
+    return [open_tree(each, progress) for each in sources]
+
+
+def expanded(source: str) -> list[str]:
+    """Return the single sources that a text names, each of which `open_tree` opens.
+
+    A specifier (`>=0.31,<0.33`) names the releases on the index that are in it, a range
+    (`PATH@A..B`) both its ends. What exists as a path is one source, whatever it looks like.
+    """
+    if Path(source).exists():
+        return [source]
+    specifier = _specifier(source)
+    if specifier is not None:
+        from .index import releases_within
+
+        return [str(each) for each in releases_within(specifier)]
+    from .revision import RevisionRange
+
+    ends = RevisionRange.parse(source)
+    return [*ends.ends] if ends else [source]
+
+
+def open_tree(source: str, progress: "Progress | None" = None) -> Tree:
+    """Return the tree of `installed`, a path, `PATH@REVISION` in a git clone, or a version number.
+
+    Raises `SourceError` where there is nothing, where it is no vLLM, or where it cannot be read.
+    """
+    if source == INSTALLED:
+        return installed_tree()
     path = Path(source)
     clone, at, revision = source.rpartition("@")
+    version = _version(source)
     tree: Tree
     if path.is_dir():
         tree = FolderTree(_root(path), source)
     elif path.is_file():
-        return _packed(path)
+        tree = packed_tree(path)
+    elif version is not None:
+        from .index import release_trees
+
+        return release_trees([version], progress)[0]
     elif at and revision:
         from .revision import RevisionTree
 
         tree = RevisionTree(Path(clone), revision)
     else:
-        raise SourceError(f"{source} does not exist")
-    tree.raise_if_not_vllm()
+        raise SourceError(
+            f"{source!r} does not exist. A source is a folder, a wheel, an sdist, PATH@REVISION, a "
+            f"version like 0.32.0, a specifier like '>=0.31', or {INSTALLED!r}"
+        )
+    if not path.name.endswith(_TARS):  # to look into one takes a second: the first question does
+        tree.raise_if_not_vllm()
     return tree
 
 
-def _packed(file: Path) -> Tree:
+def packed_tree(file: Path) -> "PackedTree":
+    """Return the tree of a wheel or sdist, without having looked into it."""
     from .packed import TarTree, ZipTree
 
     if file.name.endswith(_ZIPS):
-        tree = ZipTree(file)
-        tree.raise_if_not_vllm()
-        return tree
-    if file.name.endswith(_TARS):  # to look into it takes a second: the first question does
+        return ZipTree(file)
+    if file.name.endswith(_TARS):
         return TarTree(file)
     raise SourceError(f"{file} is neither a wheel nor an sdist ({', '.join(_ZIPS + _TARS)})")
 
@@ -53,6 +105,20 @@ def installed_tree() -> Tree:
     tree.is_installed = True
     tree.raise_if_not_vllm()
     return tree
+
+
+def _version(source: str) -> Version | None:
+    try:
+        return Version(source)
+    except InvalidVersion:
+        return None
+
+
+def _specifier(source: str) -> SpecifierSet | None:
+    try:
+        return SpecifierSet(source) if source.strip() else None
+    except InvalidSpecifier:
+        return None
 
 
 def _root(folder: Path) -> Path:

@@ -64,6 +64,12 @@ class PackedTree(Tree):
             if path.startswith(f"{PACKAGE}/") and path.endswith(".py"):
                 yield path
 
+    def compiled(self) -> Iterator[str]:
+        """Yield the paths of all compiled modules."""
+        for path in self._members:
+            if path.startswith(f"{PACKAGE}/") and path.endswith((".so", ".pyd")):
+                yield path
+
     @cached_property
     def version(self) -> VllmVersion:
         """The version in the file's name, where it is named as PEP 427 and PEP 625 say."""

@@ -1,15 +1,15 @@
-"""One revision of a git clone as a tree, without a checkout."""
+"""Revisions of a git clone as trees, without a checkout."""
 
-import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from weakref import finalize
 
 from packaging.version import InvalidVersion, Version
 
 from ..errors import SourceError
 from ..version import VllmVersion
+from .git import Git, MissingObjectError
 from .tree import PACKAGE, Tree
 
 
@@ -18,19 +18,20 @@ class RevisionTree(Tree):
 
     fixed = True
 
-    def __init__(self, clone: Path, revision: str) -> None:
-        self.clone = clone.resolve()
-        label = f"{clone}@{revision}"
-        self.commit = _commit(self.clone, revision, label)
-        super().__init__(label, f"commit {self.commit} of {self.clone}")
+    def __init__(self, clone: Path, revision: str, git: Git | None = None) -> None:
+        self.git = git or Git(clone)
+        self.commit = self.git.commit(revision)
+        super().__init__(f"{clone}@{revision}", f"commit {self.commit} of {self.git.clone}")
 
     def read(self, path: str) -> bytes:
         blob = self._blobs.get(path)
         if blob is None:
             raise FileNotFoundError(path)
-        data = self._reader.contents(blob)
+        data = self.git.contents(blob)
         if data is None:  # a partial clone without network
-            raise SourceError(f"{path} in {self.label} cannot be read: git has no object {blob}")
+            raise MissingObjectError(
+                f"{path} in {self.label} cannot be read: git has no object {blob}"
+            )
         return data
 
     def has(self, path: str) -> bool:
@@ -57,78 +58,45 @@ class RevisionTree(Tree):
     @cached_property
     def version(self) -> VllmVersion:
         """The version that a build of this revision gives itself: by the last tag before it."""
-        described = _git(
-            self.clone, "describe", "--tags", "--long", "--match", "v[0-9]*", self.commit
-        )
+        described = self.git.ask("describe", "--tags", "--long", "--match", "v[0-9]*", self.commit)
         return VllmVersion(_version(described or ""), f"git describe of {self.label}")
 
     @cached_property
     def _blobs(self) -> dict[str, str]:
-        listing = _git(self.clone, "ls-tree", "-r", "-z", self.commit, "--", f"{PACKAGE}/") or ""
+        listing = self.git.ask("ls-tree", "-r", "-z", self.commit, "--", f"{PACKAGE}/") or ""
         blobs = {}
         for line in filter(None, listing.split("\0")):
             entry, _, path = line.partition("\t")
             blobs[path] = entry.split()[2]
         return blobs
 
-    @cached_property
-    def _reader(self) -> "_Reader":
-        return _Reader(self.clone)
 
+@dataclass(frozen=True)
+class RevisionRange:
+    """`PATH@A..B`: two revisions of a clone, and what was committed between them."""
 
-class _Reader:
-    """A running `git cat-file --batch`: one process for all the files that are read."""
+    clone: Path
+    first: str
+    last: str
 
-    def __init__(self, clone: Path) -> None:
-        self._process = subprocess.Popen(
-            ["git", "-C", str(clone), "cat-file", "--batch"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        finalize(self, _end, self._process)
-
-    def contents(self, blob: str) -> bytes | None:
-        requests, answers = self._process.stdin, self._process.stdout
-        assert requests is not None
-        assert answers is not None
-        requests.write(f"{blob}\n".encode())
-        requests.flush()
-        header = answers.readline().split()
-        if len(header) != 3:
+    @classmethod
+    def parse(cls, text: str) -> "RevisionRange | None":
+        """Return the range that a text is; None where it is none. B may be left out: HEAD."""
+        clone, at, revisions = text.rpartition("@")
+        first, dots, last = revisions.partition("..")
+        if not at or not dots:
             return None
-        data = answers.read(int(header[2]))
-        answers.read(1)
-        return data
+        if not first or last.startswith("."):
+            raise SourceError(f"{text!r} is no range of revisions. Write PATH@A..B, A before B")
+        return cls(Path(clone), first, last or "HEAD")
 
+    def __str__(self) -> str:
+        return f"{self.clone}@{self.first}..{self.last}"
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()
-    process.wait()
-
-
-def _commit(clone: Path, revision: str, label: str) -> str:
-    if not clone.is_dir():
-        raise SourceError(f"{label} cannot be read: there is no folder {clone}")
-    commit = _git(clone, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
-    if commit is None:
-        raise SourceError(
-            f"{label} cannot be read: {clone} is no git clone, or has no revision {revision!r}"
-        )
-    return commit.strip()
-
-
-def _git(clone: Path, *arguments: str) -> str | None:
-    """Return what git prints; None where it fails."""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(clone), *arguments], capture_output=True, text=True, check=False
-        )
-    except FileNotFoundError:
-        raise SourceError("git is not installed, so no revision can be read") from None
-    return done.stdout if done.returncode == 0 else None
+    @property
+    def ends(self) -> tuple[str, str]:
+        """The sources that both ends are."""
+        return f"{self.clone}@{self.first}", f"{self.clone}@{self.last}"
 
 
 def _version(described: str) -> str | None:

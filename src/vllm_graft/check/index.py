@@ -1,0 +1,136 @@
+"""Releases of vLLM from the package index, kept in the user's cache folder once they were fetched.
+
+An exact version that is in the cache is taken from there, and the network left alone. Which
+releases are in a range is asked of the index every time: a check that passes over the newest
+release, because the list of yesterday did not have it, would be worth nothing.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+from ..errors import SourceError
+from ..version import DISTRIBUTIONS, VllmVersion
+from .cache import default_folder
+from .download import NoPythonError, Progress, fetch, turn
+from .listing import Listing
+from .packed import ZipTree
+from .simple_index import Archive
+
+_AT_ONCE = 4
+
+
+class ReleaseTree(ZipTree):
+    """A release in the cache. Its key is what was fetched, wherever the cache is."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file)
+        distribution, version, digest = file.stem.rsplit("-", 2)
+        self.label = f"{distribution} {version}"
+        self.key = f"release {self.label} {digest}"
+        self.distribution = distribution
+        self.version = VllmVersion(version, f"{self.label} on the package index")
+
+    def _corrupt(self, error: Exception) -> SourceError:
+        return SourceError(
+            f"{self.file}, kept of {self.label}, cannot be read: {error}. Remove it, and it is "
+            "fetched again"
+        )
+
+
+def sources_folder() -> Path:
+    """Return the folder for releases in the user's cache folder."""
+    return default_folder().with_name("sources")
+
+
+def release_trees(
+    versions: Sequence[Version], progress: Progress | None = None
+) -> list[ReleaseTree]:
+    """Return the trees of releases, in the given order: from the cache, or else fetched.
+
+    Local parts of versions do not matter. Raises `SourceError` where a release cannot be had.
+    """
+    found = {each: cached_release(each) for each in versions}
+    absent = [version for version, tree in found.items() if tree is None]
+    if absent:
+        found |= dict(zip(absent, _fetched(absent, progress), strict=True))
+    return [tree for tree in map(found.__getitem__, versions) if tree]
+
+
+def releases_within(specifier: SpecifierSet) -> list[Version]:
+    """Return the releases on the index in a range, in order; see `Listing.within`."""
+    try:
+        return _listing().within(specifier)
+    except SourceError as error:
+        raise _with_advice(error) from error
+
+
+def cached_releases() -> list[Version]:
+    """Return the versions in the cache, in order."""
+    return sorted({Version(each.stem.rsplit("-", 2)[1]) for each in _kept()})
+
+
+def cached_release(version: Version) -> ReleaseTree | None:
+    """Return a release from the cache; None where it was never fetched."""
+    public = Version(version.public)
+    for distribution in DISTRIBUTIONS:
+        for file in _kept():
+            name, text, _ = file.stem.rsplit("-", 2)
+            if name == distribution and Version(text) == public:
+                return ReleaseTree(file)
+    return None
+
+
+def _kept() -> list[Path]:
+    return sorted(sources_folder().glob("vllm*-*-*.zip"))
+
+
+def _fetched(versions: list[Version], progress: Progress | None) -> list[ReleaseTree]:
+    """Fetch releases side by side; the first that cannot be had ends it."""
+    try:
+        listing = _listing()
+        wanted = [(each, listing.candidates(Version(each.public))) for each in versions]
+    except SourceError as error:
+        raise _with_advice(error) from error
+    with ThreadPoolExecutor(_AT_ONCE) as threads:
+        waiting = [threads.submit(_fetch, listing, *each, progress) for each in wanted]
+        try:
+            return [each.result() for each in waiting]
+        except BaseException:
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _fetch(
+    listing: Listing, version: Version, candidates: list[Archive], progress: Progress | None
+) -> ReleaseTree:
+    """Fetch a release, unless another process did meanwhile."""
+    folder = sources_folder()
+    without = []
+    with turn(folder, str(version)):
+        there = cached_release(version)
+        if there:
+            return there
+        for archive in candidates:
+            try:
+                return ReleaseTree(fetch(listing.web, archive, folder, progress))
+            except NoPythonError as error:
+                without.append(str(error))
+    raise SourceError(f"no sources of vLLM {version} are on the index: {'; '.join(without)}")
+
+
+@lru_cache(maxsize=1)
+def _listing() -> Listing:
+    return Listing()
+
+
+def _with_advice(error: SourceError) -> SourceError:
+    """Add to an error of the index what can be had without it."""
+    kept = ", ".join(map(str, cached_releases()))
+    if not kept:
+        return error
+    return SourceError(f"{error}. In the cache, to be named exactly, are: {kept}")
