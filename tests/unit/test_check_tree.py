@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from vllm_graft.check.opening import open_tree
+from vllm_graft.check import opening
+from vllm_graft.check.opening import open_tree, open_trees
 from vllm_graft.check.revision import _version
 from vllm_graft.check.tree import FolderTree, Tree
 from vllm_graft.errors import SourceError
@@ -59,9 +60,12 @@ def revision(root: Path) -> str:
     return f"{clone}@v0.32.0"
 
 
-def git(clone: Path, *arguments: str) -> None:
-    who = ("-c", "user.name=me", "-c", "user.email=me@here")
-    subprocess.run(["git", "-C", str(clone), *who, *arguments], check=True, capture_output=True)
+def git(clone: Path, *arguments: str, given: str = "") -> str:
+    command = ["git", "-C", str(clone), "-c", "user.name=me", "-c", "user.email=me@here"]
+    done = subprocess.run(
+        [*command, *arguments], check=True, capture_output=True, text=True, input=given
+    )
+    return done.stdout.strip()
 
 
 SOURCES = [folder, package, unpacked_sdist, wheel, sdist, revision]
@@ -215,7 +219,8 @@ def no_such_revision(root: Path) -> str:
         (cut_sdist, "cannot be read"),
         (text_file, "neither a wheel nor an sdist"),
         (no_such_revision, "no revision 'v9'"),
-        (lambda root: str(root / "absent"), "does not exist"),
+        (lambda root: str(root / "absent"), "does not exist.*a version like 0.32.0"),
+        (lambda root: "0.32.0.tar", "does not exist"),
         (lambda root: f"{root}/absent@main", "there is no folder"),
         (lambda root: f"{root}@main", "no git clone"),
     ],
@@ -225,3 +230,27 @@ def test_what_is_no_vllm_is_refused(
 ) -> None:
     with pytest.raises(SourceError, match=message):
         open_tree(make(tmp_path)).raise_if_not_vllm()
+
+
+def test_in_a_hook_of_git_the_named_clone_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "hooked").mkdir()
+    git(tmp_path / "hooked", "init", "-q")
+    source = revision(tmp_path)
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "hooked" / ".git"))
+    assert text(open_tree(source), "vllm.plain") == "A = 1\n"
+
+
+def test_what_is_installed_is_named_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_tree(tmp_path / "site", FILES)
+    (tmp_path / "installed").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(opening, "package_folder", lambda: tmp_path / "site" / "vllm")
+    (tree,) = open_trees("installed")
+    assert text(tree, "vllm.plain") == "A = 1\n"
+    monkeypatch.setattr(opening, "package_folder", lambda: None)
+    with pytest.raises(SourceError, match="no vLLM is installed here"):
+        open_tree("installed")
+    with pytest.raises(SourceError, match="is no vLLM"):
+        open_tree("./installed")

@@ -7,7 +7,6 @@ mended several times in between, one of the breaks is found, as `git bisect` doe
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -26,7 +25,7 @@ Outcome: TypeAlias = Literal["holds", "breaks", "was-broken", "mended"]
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit: its full name, the day of it (`2026-11-30`), and the first line of its message."""
+    """One commit: its full name, its day (`2026-11-30`), and the first line of its message."""
 
     name: str
     date: str
@@ -85,6 +84,7 @@ def bisect(
     ends = [(patch, _outcome(before[patch.id], after[patch.id])) for patch in patches]
     places = _places(history, [patch for patch, outcome in ends if outcome == "breaks"])
     found = {patch.id: _found(history, patch, place) for patch, place in places}
+    history.save()
     return [
         Bisection(patch, outcome, before[patch.id], after[patch.id], *found.get(patch.id, ()))
         for patch, outcome in ends
@@ -148,7 +148,7 @@ class _Quick(CachedResolver):
 
 
 class _History:
-    """The commits of a range. Place 0 is the first revision; the last two opened stay in memory."""
+    """The commits of a range. Place 0 is the first revision."""
 
     def __init__(self, revisions: RevisionRange, folder: Path | None) -> None:
         self._git = Git(revisions.clone)
@@ -166,7 +166,7 @@ class _History:
         if not self.commits:
             raise SourceError(f"{revisions} is no range: there is no commit in between")
         self._names = [first, *(each.name for each in self.commits)]
-        self.resolver = lru_cache(maxsize=2)(self._opened)
+        self._open: dict[int, CachedResolver] = {}
 
     @property
     def end(self) -> int:
@@ -182,8 +182,19 @@ class _History:
         resolver.save()
         return found
 
-    def _opened(self, place: int) -> CachedResolver:
-        return CachedResolver(self._tree(place), self._folder)
+    def resolver(self, place: int) -> CachedResolver:
+        """Return what follows targets in a commit. Two commits at most stay in memory."""
+        if place not in self._open:
+            for resolver in [*self._open.values()][:-1]:
+                resolver.save()
+                resolver.release()
+            self._open[place] = CachedResolver(self._tree(place), self._folder)
+        return self._open[place]
+
+    def save(self) -> None:
+        """Write the answers, so that the next run has them."""
+        for resolver in self._open.values():
+            resolver.save()
 
     def _tree(self, place: int) -> RevisionTree:
         return RevisionTree(self._git.clone, self._names[place], self._git)

@@ -34,20 +34,18 @@ class Git:
         where = f"{self.clone}@{revision}"
         if not self.clone.is_dir():
             raise SourceError(f"{where} cannot be read: there is no folder {self.clone}")
+        found = self.ask("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+        if found is not None:
+            return found.strip()
         told = self._run(("rev-parse", "--git-dir"))
         if told.returncode:
             raise SourceError(
                 f"{where} cannot be read: {self.clone} is no git clone that git reads "
                 f"({_last_line(told.stderr)})"
             )
-        found = self.ask(
-            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"
+        raise SourceError(
+            f"{where} cannot be read: the clone has no revision {revision!r}{self.shallow()}"
         )
-        if found is None:
-            raise SourceError(
-                f"{where} cannot be read: the clone has no revision {revision!r}{self.shallow()}"
-            )
-        return found.strip()
 
     def contents(self, blob: str) -> bytes | None:
         """Return the contents of a blob; None where the clone does not have it."""

@@ -14,32 +14,14 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from ..errors import SourceError
-from ..version import DISTRIBUTIONS, VllmVersion
+from ..version import DISTRIBUTIONS
 from .cache import default_folder
 from .download import NoPythonError, Progress, fetch, turn
-from .listing import Listing
-from .packed import ZipTree
+from .listing import Listing, NoAnswerError
+from .release import ReleaseTree, parts
 from .simple_index import Archive
 
 _AT_ONCE = 4
-
-
-class ReleaseTree(ZipTree):
-    """A release in the cache. Its key is what was fetched, wherever the cache is."""
-
-    def __init__(self, file: Path) -> None:
-        super().__init__(file)
-        distribution, version, digest = file.stem.rsplit("-", 2)
-        self.label = f"{distribution} {version}"
-        self.key = f"release {self.label} {digest}"
-        self.distribution = distribution
-        self.version = VllmVersion(version, f"{self.label} on the package index")
-
-    def _corrupt(self, error: Exception) -> SourceError:
-        return SourceError(
-            f"{self.file}, kept of {self.label}, cannot be read: {error}. Remove it, and it is "
-            "fetched again"
-        )
 
 
 def sources_folder() -> Path:
@@ -65,13 +47,13 @@ def releases_within(specifier: SpecifierSet) -> list[Version]:
     """Return the releases on the index in a range, in order; see `Listing.within`."""
     try:
         return _listing().within(specifier)
-    except SourceError as error:
+    except NoAnswerError as error:
         raise _with_advice(error) from error
 
 
 def cached_releases() -> list[Version]:
     """Return the versions in the cache, in order."""
-    return sorted({Version(each.stem.rsplit("-", 2)[1]) for each in _kept()})
+    return sorted({Version(parts(each)[1]) for each in _kept()})
 
 
 def cached_release(version: Version) -> ReleaseTree | None:
@@ -79,7 +61,7 @@ def cached_release(version: Version) -> ReleaseTree | None:
     public = Version(version.public)
     for distribution in DISTRIBUTIONS:
         for file in _kept():
-            name, text, _ = file.stem.rsplit("-", 2)
+            name, text, _ = parts(file)
             if name == distribution and Version(text) == public:
                 return ReleaseTree(file)
     return None
@@ -94,7 +76,7 @@ def _fetched(versions: list[Version], progress: Progress | None) -> list[Release
     try:
         listing = _listing()
         wanted = [(each, listing.candidates(Version(each.public))) for each in versions]
-    except SourceError as error:
+    except NoAnswerError as error:
         raise _with_advice(error) from error
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         waiting = [threads.submit(_fetch, listing, *each, progress) for each in wanted]
@@ -128,9 +110,9 @@ def _listing() -> Listing:
     return Listing()
 
 
-def _with_advice(error: SourceError) -> SourceError:
-    """Add to an error of the index what can be had without it."""
+def _with_advice(error: NoAnswerError) -> SourceError:
+    """Add what can be had without the index."""
     kept = ", ".join(map(str, cached_releases()))
     if not kept:
         return error
-    return SourceError(f"{error}. In the cache, to be named exactly, are: {kept}")
+    return SourceError(f"{error}. Without it, named exactly, can be had: {kept}")

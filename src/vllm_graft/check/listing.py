@@ -16,6 +16,10 @@ from .web import Web, without_credentials
 _Ask: TypeAlias = Callable[[Web, str, str], list[Archive]]
 
 
+class NoAnswerError(SourceError):
+    """An index cannot be asked."""
+
+
 class Listing:
     """The archives on the indexes that pip would ask. A page is read once."""
 
@@ -28,13 +32,13 @@ class Listing:
         """Return the archives of every release: of `vllm`, and what other distributions add.
 
         Those rebuild releases under numbers of their own (`0.9.2.post2`), which are no releases
-        of vLLM. Raises `SourceError` where an index cannot be asked.
+        of vLLM. Raises `NoAnswerError` where an index cannot be asked.
         """
         found: dict[Version, list[Archive]] = {}
         for distribution in DISTRIBUTIONS:
             archives, problems = self._archives(distribution)
             if problems:
-                raise problems[0]
+                raise NoAnswerError(str(problems[0])) from problems[0]
             known = {version.release for version in found}
             for each in archives:
                 if each.version.release not in known:
@@ -60,15 +64,15 @@ class Listing:
     def candidates(self, version: Version) -> list[Archive]:
         """Return the archives to get the sources of a release from, the best first.
 
-        Raises `SourceError` where there are none, or where an index that may have a better one
-        cannot be asked.
+        Raises `SourceError` where there are none, `NoAnswerError` where an index that may have
+        one cannot be asked.
         """
         found: list[Archive] = []
         for distribution in DISTRIBUTIONS:
             archives, problems = self._archives(distribution)
             best = self._best(each for each in archives if each.version == version)
             if problems and not found and not best:
-                raise problems[0]
+                raise NoAnswerError(str(problems[0])) from problems[0]
             found += best
         if not found:
             raise SourceError(
