@@ -2,6 +2,7 @@
 
 import threading
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -429,11 +430,17 @@ def cut(file: Path) -> None:
 
 def flip(file: Path) -> None:
     data = file.read_bytes()
-    at = data.index(b"A = 1") if b"A = 1" in data else data.index(b"plain.py") + len("plain.py")
+    at = data.index(b"plain.py") + len("plain.py")
     file.write_bytes(data[:at] + bytes([data[at] ^ 255]) + data[at + 1 :])
 
 
-@pytest.mark.parametrize("damage", [cut, flip])
+def other_sum(file: Path) -> None:
+    data, sum_ = file.read_bytes(), zlib.crc32(b"A = 1\n").to_bytes(4, "little")
+    before, _, after = data.rpartition(sum_)
+    file.write_bytes(before + bytes(4) + after)
+
+
+@pytest.mark.parametrize("damage", [cut, flip, other_sum])
 def test_a_damaged_file_of_the_cache_is_said(
     damage: Callable[[Path], None], index: PackageIndex
 ) -> None:

@@ -115,4 +115,4 @@ def _with_advice(error: NoAnswerError) -> SourceError:
     kept = ", ".join(map(str, cached_releases()))
     if not kept:
         return error
-    return SourceError(f"{error}. Without it, named exactly, can be had: {kept}")
+    return SourceError(f"{error}. From the cache, by exact version, can be had: {kept}")
