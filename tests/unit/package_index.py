@@ -7,7 +7,7 @@ import tarfile
 import threading
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -89,6 +89,9 @@ class PackageIndex:
     requests: list[tuple[str, str | None]] = field(default_factory=list)
     """The paths that were asked for, and the authorization that came along."""
     url: str = ""
+    watch: Callable[[int], None] = lambda count: None
+    """Told, with each request, how many are being answered."""
+    _now: int = 0
 
     def add(self, *files: str, **options: Any) -> "PackageIndex":
         """Put archives on the index, built to their names unless `data` is given."""
@@ -161,7 +164,10 @@ def served(index: PackageIndex) -> Iterator[PackageIndex]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             index.requests.append((self.path, self.headers["Authorization"]))
+            index._now += 1
+            index.watch(index._now)
             time.sleep(index.delay)
+            index._now -= 1
             if index.failures:
                 self._fail(index.failures.pop(0))
             elif index.authorization not in (None, self.headers["Authorization"]):

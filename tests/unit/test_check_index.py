@@ -223,6 +223,22 @@ def test_a_specifier_names_the_releases_in_it(
     assert [str(tree.version.version) for tree in open_trees(specifier)] == versions
 
 
+def test_what_is_named_twice_is_one_source(index: PackageIndex) -> None:
+    index.add("vllm-0.31.0.tar.gz", SDIST)
+    named = ("0.32.0", ">=0.31", "0.31.0")
+    assert expanded(*named) == ["0.32.0", "0.31.0"]
+    assert [each.label for each in open_trees(*named)] == ["vllm 0.32.0", "vllm 0.31.0"]
+
+
+def test_several_are_fetched_side_by_side(index: PackageIndex) -> None:
+    at_once: list[int] = []
+    index.add("vllm-0.31.0.tar.gz", SDIST)
+    index.delay = 0.1
+    index.watch = at_once.append
+    open_trees("0.31.0", "0.32.0")
+    assert max(at_once) == 2
+
+
 def test_all_but_what_is_there_is_fetched(index: PackageIndex) -> None:
     index.add("vllm-0.31.0.tar.gz", SDIST)
     open_tree("0.31.0")

@@ -20,25 +20,31 @@ _TARS = (".tar.gz", ".tgz", ".tar", ".tar.bz2", ".tar.xz")
 _ZIPS = (".whl", ".zip")
 
 
-def open_trees(source: str, progress: "Progress | None" = None) -> list[Tree]:
-    """Return the trees of all sources that a text names, one for each of `expanded`.
+def open_trees(*sources: str, progress: "Progress | None" = None) -> list[Tree]:
+    """Return the trees of all that is named, one for each of `expanded`.
 
     Raises `SourceError` where there is nothing, where it is no vLLM, or where it cannot be read.
     """
-    sources = expanded(source)
-    if len(sources) > 1 and all(map(_version, sources)):  # fetched side by side
+    singles = expanded(*sources)
+    absent = [each for each in singles if not Path(each).exists()]
+    versions = [version for version in map(_version, absent) if version]
+    if versions:  # those to be fetched are side by side
         from .index import release_trees
 
-        return [*release_trees([Version(each) for each in sources], progress)]
-    return [open_tree(each, progress) for each in sources]
+        release_trees(versions, progress)
+    return [open_tree(each) for each in singles]
 
 
-def expanded(source: str) -> list[str]:
-    """Return the single sources that a text names, each of which `open_tree` opens.
+def expanded(*sources: str) -> list[str]:
+    """Return the single sources that are named, each of which `open_tree` opens.
 
     A specifier (`>=0.31,<0.33`) names the releases on the index that are in it, a range
     (`PATH@A..B`) both its ends. What exists as a path is one source, whatever it looks like.
     """
+    return [*dict.fromkeys(each for source in sources for each in _expanded(source))]
+
+
+def _expanded(source: str) -> list[str]:
     if Path(source).exists():
         return [source]
     specifier = _specifier(source)
