@@ -72,7 +72,7 @@ class History:
 
 
 def _data(text: str) -> str:
-    return f"data {len(text)}\n{text}"
+    return f"data {len(text.encode())}\n{text}"
 
 
 @pytest.fixture
@@ -133,6 +133,14 @@ def test_wherever_it_is(before: int, after: int, history: History) -> None:
     (found,) = history.bisect(patch(OF_F))
     assert found.commit is not None
     assert found.commit.subject == "Break it"
+
+
+@pytest.mark.parametrize("subject", ["", "One \u2028 line", "Größe  of it", "a b c"])
+def test_any_subject_will_do(subject: str, history: History) -> None:
+    history.commit(subject, {"mod.py": "A = 1\n"})
+    (found,) = history.bisect(patch(OF_F))
+    assert found.commit is not None
+    assert (found.commit.subject, found.commit.date) == (subject, "2026-09-21")
 
 
 def test_where_the_target_went_is_told_by_how_it_was_right_before(history: History) -> None:

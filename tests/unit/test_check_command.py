@@ -110,7 +110,7 @@ def test_sources_can_be_named_in_every_way(check: Check, releases: dict[str, str
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["no-such-folder"], "no-such-folder does not exist"),
+        (["no-such-folder"], "'no-such-folder' does not exist"),
         (["--select", "other/*", "0.30.0"], "no patches to check: none has an id like 'other/*'"),
         (["--select", "?", "0.30.0"], "the selection has the entry '?', which is no glob"),
         (["."], "is no vLLM: it has no vllm/__init__.py"),

@@ -68,6 +68,8 @@ _SENTENCES = {
     "mended": "does not fit at the first revision, and fits at the last",
 }
 
+_LOG = ("-c", "log.showSignature=no", "log", "--first-parent", "--reverse", "--format=%H %cs %s")
+
 
 def bisect(
     patches: Sequence[Patch], revisions: RevisionRange, folder: Path | None = None
@@ -159,13 +161,12 @@ class _History:
                 f"{revisions} is no range: {revisions.first!r} is no ancestor of "
                 f"{revisions.last!r}{self._git.shallow()}"
             )
-        log = self._git.ask(
-            "log", "--first-parent", "--reverse", "--format=%H %cs %s", f"{first}..{last}"
-        )
-        self.commits = [Commit(*line.split(" ", 2)) for line in (log or "").splitlines()]
+        log = self._git.ask(*_LOG, f"{first}..{last}") or ""
+        self.commits = [Commit(*line.split(" ", 2)) for line in log.split("\n") if line]
         if not self.commits:
             raise SourceError(f"{revisions} is no range: there is no commit in between")
-        self._names = [first, *(each.name for each in self.commits)]
+        between = [each.name for each in self.commits[:-1]]
+        self._revisions = [revisions.first, *between, revisions.last]
         self._open: dict[int, CachedResolver] = {}
 
     @property
@@ -197,4 +198,4 @@ class _History:
             resolver.save()
 
     def _tree(self, place: int) -> RevisionTree:
-        return RevisionTree(self._git.clone, self._names[place], self._git)
+        return RevisionTree(self._git.clone, self._revisions[place], self._git)

@@ -75,7 +75,8 @@ def _fetched(versions: list[Version], progress: Progress | None) -> list[Release
     """Fetch releases side by side; the first that cannot be had ends it."""
     try:
         listing = _listing()
-        wanted = [(each, listing.candidates(Version(each.public))) for each in versions]
+        public = [Version(each.public) for each in versions]
+        wanted = [(each, listing.candidates(each)) for each in public]
     except NoAnswerError as error:
         raise _with_advice(error) from error
     with ThreadPoolExecutor(_AT_ONCE) as threads:

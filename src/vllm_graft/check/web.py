@@ -9,7 +9,7 @@ import urllib.request
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.error import HTTPError, URLError
@@ -126,6 +126,7 @@ def _from_netrc(address: str) -> tuple[str, str] | None:
     return (found[0], found[2] or "") if found else None
 
 
+@cache
 def _context(certificates: str | None) -> ssl.SSLContext:
     """Return what knows whom to trust: the file or folder that is given, else OpenSSL's."""
     if certificates is None:
