@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import takewhile
 from pathlib import Path
 from types import FunctionType
@@ -29,18 +29,17 @@ class LockGuard:
     """Answers how a patch, or what it meets in the installed vLLM, is not as it was locked."""
 
     def __init__(self, sets: Iterable[PatchSet], vllm: VllmVersion, file: str | None) -> None:
-        self._declared = {each.name: Path(each.location.file) for each in sets}
+        self._modules = {each.name: Path(each.location.file) for each in sets}
         self._vllm = vllm
         self._file = Path(file).absolute() if file is not None else None
         self._package = package_folder() or Path("vllm")
         self._memory = LockMemory(str(self._package))
-        self._beside: dict[Path, Path | None] = {}
 
     def __call__(self, patch: Patch) -> str | None:
         """Return what differs; None where nothing does."""
         file = self._lock_of(patch)
         if file is None:
-            return f"there is no {FILE} for it beside {self._declaring(patch)}, or above"
+            return f"there is no {FILE} for it beside {self._module(patch)}, or above"
         written = _written(patch)
         if written is None:
             return self._compare(patch, file, None).difference
@@ -65,23 +64,31 @@ class LockGuard:
         return Comparison(self._vllm, self._package)
 
     def _lock_of(self, patch: Patch) -> Path | None:
-        if patch.set_name in BUILTIN and not of_others(patch):
-            return SHIPPED
-        if self._file is not None:
-            return self._file
-        module = self._declaring(patch)
-        if module not in self._beside:
-            self._beside[module] = lock_beside(module)
-        return self._beside[module]
+        return lock_of(patch, self._file, self._module(patch))
 
-    def _declaring(self, patch: Patch) -> Path:
-        """Return the module that declares the set of a patch, or the factory that it registers."""
-        factory = _reference(patch) if of_others(patch) else None
-        if factory is not None:
-            return _file_of(factory) or Path(patch.location.file)
-        return self._declared.get(patch.set_name, Path(patch.location.file))
+    def _module(self, patch: Patch) -> Path:
+        return declaring(patch, self._modules.get(patch.set_name))
 
 
+def lock_of(patch: Patch, file: Path | None, module: Path | None = None) -> Path | None:
+    """Return the lock that is for a patch: `file` if it is given, else that of its set.
+
+    `module` declares the set of the patch. The sets that ship with the layer have their own.
+    """
+    if patch.set_name in BUILTIN and not of_others(patch):
+        return SHIPPED
+    return file or lock_beside(declaring(patch, module))
+
+
+def declaring(patch: Patch, module: Path | None = None) -> Path:
+    """Return the module that declares a patch's set, or the factory that the patch registers."""
+    factory = _reference(patch) if of_others(patch) else None
+    if factory is not None:
+        return _file_of(factory) or Path(patch.location.file)
+    return module or Path(patch.location.file)
+
+
+@lru_cache
 def lock_beside(module: Path) -> Path | None:
     """Return the lock beside a module or above it.
 

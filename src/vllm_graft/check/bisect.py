@@ -8,7 +8,7 @@ mended several times in between, one of the breaks is found, as `git bisect` doe
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ..errors import SourceError
 from ..patch import Patch
@@ -56,10 +56,27 @@ class Bisection:
     verdict: Verdict | None = None
 
     def __str__(self) -> str:
+        return f"{self.patch.id}: {self.said}"
+
+    @property
+    def said(self) -> str:
+        """The outcome in a sentence."""
         if self.outcome == "breaks":
             verdict = self.verdict or self.after
-            return f"{self.patch.id}: {verdict.fit} since {self.commit}: {verdict.reason}"
-        return f"{self.patch.id}: {_SENTENCES[self.outcome]}"
+            return f"{verdict.fit} since {self.commit}: {verdict.reason}"
+        return _SENTENCES[self.outcome]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as plain values; `commit` is the full name of the commit, or null."""
+        return {
+            "patch": self.patch.id,
+            "outcome": self.outcome,
+            "commit": self.commit and self.commit.name,
+            "date": self.commit and self.commit.date,
+            "subject": self.commit and self.commit.subject,
+            "state": self.verdict.fit if self.verdict else self.after.fit,
+            "reason": self.verdict.reason if self.verdict else self.after.reason,
+        }
 
 
 _SENTENCES = {

@@ -12,6 +12,7 @@ from .tree import is_of_vllm
 from .versions import spans
 
 if TYPE_CHECKING:
+    from .drift import Drift
     from .survey import Cell
 
 Level: TypeAlias = Literal["error", "warning", "note"]
@@ -26,8 +27,8 @@ _FAR = Version("9999")
 class Finding:
     """Something about a patch, on one vLLM or on all of them. Errors make a check fail.
 
-    `rule` is a short name to filter by: the verdict, or `range-too-wide`, `range-too-narrow`,
-    `range-unbounded`, `fixed`, `review`, `gap`.
+    `rule` is a short name to filter by: the verdict, or `drift`, `unlocked`, `range-too-wide`,
+    `range-too-narrow`, `range-unbounded`, `fixed`, `review`, `gap`.
     """
 
     level: Level
@@ -55,9 +56,21 @@ def _of_cell(patch: Patch, cell: "Cell") -> Iterator[Finding]:
     elif cell.state == "unknown":
         level: Level = "warning" if is_of_vllm(cell.verdict.target) else "note"
         yield Finding(level, "unknown", patch, cell.reason, cell.source.text)
+    if cell.drift is not None and cell.state != "changed":
+        yield _of_drift(patch, cell, cell.drift)
     if cell.fixed is not None:
         message = f"remove it, or end its range {patch.vllm} below {title}: {cell.fixed}"
         yield Finding("error", "fixed", patch, message, cell.source.text)
+
+
+def _of_drift(patch: Patch, cell: "Cell", drift: "Drift") -> Finding:
+    level: Level = "note"
+    if drift.locked is None:
+        level = "warning"
+    elif not {"source", "target"}.isdisjoint(drift.differences):
+        level = "error"
+    rule = "unlocked" if drift.differences == ("unlocked",) else "drift"
+    return Finding(level, rule, patch, str(drift), cell.source.text)
 
 
 def _of_range(patch: Patch, cells: "Sequence[Cell]") -> Iterator[Finding]:

@@ -7,6 +7,8 @@ from pathlib import Path
 from ..errors import GraftError, SourceError
 from ..patch import Patch
 from .findings import Finding
+from .locks import Locks
+from .project import Project
 from .source import Source
 from .survey import Cell, Row, survey
 
@@ -31,16 +33,16 @@ Answers = Mapping[tuple[str, str], Answer | GraftError]
 """By the id of a patch and the name of a vLLM."""
 
 
-def answers(patches: Sequence[Patch], names: Sequence[str], root: Path) -> Answers:
-    """Judge patches on the vLLMs of these names; paths are relative to a folder."""
+def answers(patches: Sequence[Patch], names: Sequence[str], project: Project) -> Answers:
+    """Judge the patches of a project on the vLLMs of these names; paths are relative to it."""
     found: dict[tuple[str, str], Answer | GraftError] = {}
     opened: dict[str, Source] = {}
     for name in names:
         try:
-            opened[name] = Source.open(located(name, root))
+            opened[name] = Source.open(located(name, project.root))
         except SourceError as error:
             found |= {(patch.id, name): error for patch in patches}
-    return found | _judged(patches, opened)
+    return found | _judged(patches, opened, Locks(project))
 
 
 def located(name: str, root: Path) -> str:
@@ -54,16 +56,16 @@ def located(name: str, root: Path) -> str:
 
 
 def _judged(
-    patches: Sequence[Patch], sources: Mapping[str, Source]
+    patches: Sequence[Patch], sources: Mapping[str, Source], locks: Locks
 ) -> dict[tuple[str, str], Answer | GraftError]:
     """Survey all together, or where that cannot be done in ever smaller parts."""
     try:
-        made = survey(patches, tuple(sources.values()))
+        made = survey(patches, tuple(sources.values()), locks)
     except GraftError as error:
         parts = _parts(patches, sources, error)
         if not parts:
             return {(patch.id, name): error for patch in patches for name in sources}
-        return {key: answer for part in parts for key, answer in _judged(*part).items()}
+        return {key: answer for part in parts for key, answer in _judged(*part, locks).items()}
     return {
         (row.patch.id, name): Answer(row, cell)
         for row in made.rows

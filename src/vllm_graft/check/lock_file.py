@@ -17,11 +17,9 @@ target itself, and `nature` where there is a definition to go by.
 """
 
 import json
-import os
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,7 @@ from packaging.version import InvalidVersion, Version
 
 from ..errors import SourceError
 from .lock import NATURES, Lock, LockedPatch, LockedTarget
+from .output import write_whole
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -54,15 +53,10 @@ def read(file: Path) -> Lock:
 
 
 def write(lock: Lock, file: Path) -> None:
-    """Write a lock at once: who reads the file meanwhile has the old one."""
-    file = file.resolve()
-    new = file.with_name(f".{file.name}.{os.getpid()}")
+    """Write a lock; raise `SourceError` where that fails, and the file is as it was."""
     try:
-        new.write_text(dumps(lock), encoding="utf-8", newline="\n")
-        new.replace(file)
+        write_whole(file, dumps(lock))
     except OSError as error:
-        with suppress(OSError):
-            new.unlink()
         raise SourceError(f"the lock {file} cannot be written: {error}") from error
 
 

@@ -1,6 +1,7 @@
 """A survey as plain values: what `check --json` prints, and what pages are made of.
 
-Keys may be added; those that are here keep their meaning.
+Keys may be added; those that are here keep their meaning. For ranges of revisions `check` adds the
+key `bisections`, whose values `Bisection.as_dict` makes.
 
     sources       the vLLMs, in the order in which they were named
       name            as it was named: `0.32.0`, `installed`, a path, `PATH@REVISION`
@@ -22,6 +23,8 @@ Keys may be added; those that are here keep their meaning.
         signatures      that of the target and that of the implementation, or null
         moves           where a missing target may be now, the likeliest first
         fixed           why the patch is not needed any more, or null
+        drift           how it is not as it was locked, or null
+        diff            what upstream has changed in the target; empty unless asked for
       findings        what is said of it, as below
     findings      those of all patches
       level           error, warning or note
@@ -88,6 +91,8 @@ def _cell(cell: Cell) -> dict[str, Any]:
         "signatures": verdict.signatures,
         "moves": [str(each) for each in verdict.moves],
         "fixed": cell.fixed,
+        "drift": str(cell.drift) if cell.drift else None,
+        "diff": cell.diff,
     }
 
 

@@ -19,7 +19,12 @@ NAME = "graft"
 
 Kind: TypeAlias = Literal["applies", "drift", "still-needed"]
 
-_KINDS: dict[str, Kind] = {"changed": "drift", "fixed": "still-needed"}
+_KINDS: dict[str, Kind] = {
+    "changed": "drift",
+    "drift": "drift",
+    "unlocked": "drift",
+    "fixed": "still-needed",
+}
 """Who tells a finding, by its rule. All others are told by `applies`."""
 
 _TOLD_OTHERWISE = frozenset({"range-too-wide"})

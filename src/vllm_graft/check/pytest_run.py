@@ -12,6 +12,7 @@ from ..catalog import BrokenSet
 from ..errors import GraftError
 from ..patch import Patch
 from .judgement import Answer, Answers, answers
+from .opening import expanded
 from .project import Project, read_project
 from .pytest_items import NAME, Checks, Kind, PatchItem, Question, load_name
 
@@ -99,9 +100,9 @@ class Run:
             for kind in self._kinds(patch)
         ]
 
-    @property
+    @cached_property
     def _names(self) -> Sequence[str]:
-        return tuple(dict.fromkeys(self._project.vllm))
+        return tuple(expanded(*self._project.vllm))
 
     def _kinds(self, patch: Patch) -> Iterator[Kind]:
         yield "applies"
@@ -128,7 +129,7 @@ class Run:
         """What is known of the patches that were not deselected, on every vLLM of the table."""
         items = (each for each in self._session.items if isinstance(each, PatchItem))
         patches = {each.question.patch.id: each.question.patch for each in items}
-        return answers(tuple(patches.values()), self._names, self._project.root)
+        return answers(tuple(patches.values()), self._names, self._project)
 
 
 def _is_named(name: str, ids: Sequence[str]) -> bool:

@@ -4,18 +4,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from ..version import VllmVersion
 from .cache import CachedResolver
-from .opening import installed_tree, open_tree
+from .opening import expanded, open_tree, open_trees
 from .tree import Tree
 
-INSTALLED = "installed"
+if TYPE_CHECKING:
+    from .download import Progress
 
 
-def open_sources(texts: Iterable[str]) -> "list[Source]":
-    """Open every vLLM that is named, each once; raise `SourceError` for what is none."""
-    return [Source.open(text) for text in dict.fromkeys(texts)]
+def open_sources(texts: Iterable[str], progress: "Progress | None" = None) -> "list[Source]":
+    """Open every vLLM that is named, each once; raise `SourceError` for what is none.
+
+    A range of versions or revisions names several; see `opening.expanded`.
+    """
+    singles = expanded(*texts)
+    return [*map(Source, singles, open_trees(*singles, progress=progress))]
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,7 @@ class Source:
     @classmethod
     def open(cls, text: str) -> "Source":
         """Open what a text names; raise `SourceError` where that is no vLLM."""
-        return cls(text, installed_tree() if text == INSTALLED else open_tree(text))
+        return cls(text, open_tree(text))
 
     @cached_property
     def resolver(self) -> CachedResolver:

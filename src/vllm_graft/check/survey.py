@@ -1,14 +1,16 @@
 """Patches by vLLMs: the verdict of each on each, and what that says of the patch as a whole."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal, TypeAlias
 
 from ..catalog import BrokenSet
 from ..patch import Patch
+from .drift import Drift, drift
 from .examples import Examples
 from .findings import Finding, findings_of
+from .lock import Lock
 from .prepare import prepare
 from .probes import fixed
 from .source import Source
@@ -22,21 +24,27 @@ CellState: TypeAlias = State | Literal["changed"]
 class Cell:
     """What becomes of a patch on one vLLM: the verdict, and what it says with the lock.
 
-    `fixed` says why the patch is no longer needed there.
+    `fixed` says why the patch is no longer needed there, `drift` how it is not as it was locked,
+    `diff` what has changed upstream, as far as that was asked for.
     """
 
     source: Source
     verdict: Verdict
     fixed: str | None = None
+    drift: Drift | None = None
+    diff: str = ""
 
     @property
     def state(self) -> CellState:
         """The verdict, or `changed` where the patch fits something else than was locked."""
-        return self.verdict.state
+        is_changed = self.drift is not None and self.drift.is_changed
+        return "changed" if is_changed and self.verdict.state == "ok" else self.verdict.state
 
     @property
     def reason(self) -> str:
         """Why it is that state; empty where nothing needs to be said."""
+        if self.state == "changed":
+            return str(self.drift)
         return self.verdict.reason if self.verdict.state != "out-of-range" else ""
 
 
@@ -80,9 +88,13 @@ class Survey:
         return plain(self)
 
 
+LockOf: TypeAlias = Callable[[Patch], Lock | None]
+
+
 def survey(
     patches: Iterable[Patch],
     sources: Sequence[Source],
+    lock_of: LockOf = lambda _: None,
     *,
     broken: Sequence[BrokenSet] = (),
     today: date | None = None,
@@ -97,7 +109,7 @@ def survey(
     cells: dict[str, list[Cell]] = {patch.id: [] for patch in patches}
     for source in sources:
         for patch in patches:
-            cells[patch.id].append(_cell(patch, source, examples[patch.id]))
+            cells[patch.id].append(_cell(patch, source, examples[patch.id], lock_of))
         source.resolver.save()
         source.resolver.release()
     today = today or date.today()
@@ -108,6 +120,10 @@ def survey(
     return Survey(tuple(sources), tuple(rows), tuple(broken))
 
 
-def _cell(patch: Patch, source: Source, examples: Examples) -> Cell:
+def _cell(patch: Patch, source: Source, examples: Examples, lock_of: LockOf) -> Cell:
     verdict = judge(patch, source.resolver, examples)
-    return Cell(source, verdict, fixed(patch, source, verdict.target, verdict.resolution))
+    found, lock = verdict.resolution, lock_of(patch)
+    drifted = None
+    if lock is not None and found is not None and verdict.in_range is not False:
+        drifted = drift(patch, found, source.version, lock)
+    return Cell(source, verdict, fixed(patch, source, verdict.target, found), drifted)

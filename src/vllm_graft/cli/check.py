@@ -1,150 +1,118 @@
 """`vllm-graft check`: every patch against every vLLM that is named, without importing any."""
 
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from ..check.project import Project, find_project
-from ..check.source import open_sources
-from ..check.survey import Cell, Row, Survey, survey
-from ..check.versions import span
-from ..errors import GraftError
-from .render import console, json_option, print_json, table
+from ..check.revision import RevisionRange
+from ..check.survey import Survey
+from .matrix import print_survey
+from .render import console, print_json, table
+from .sources import WrongInput, source_options, surveyed, told
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def source_options(command: _F) -> _F:
-    """Give a command the vLLMs to look at, as `--vllm SOURCE…`, and the patches."""
-    command = click.option(
-        "--select", metavar="GLOBS", help="Patches by id, as in 'acme/*,-acme/kv-*'."
-    )(command)
-    command = click.option(
-        "--vllm",
-        "named",
-        multiple=True,
-        metavar="SOURCE",
-        help="A vLLM to check against. Any number, also one after another.",
-    )(command)
-    return click.argument("sources", nargs=-1, metavar="[SOURCE]...")(command)
+    from ..check.bisect import Bisection
 
 
 @click.command()
 @source_options
 @click.option("--verbose", "-v", is_flag=True, help="A row for each vLLM, also where all agree.")
 @click.option("--strict", is_flag=True, help="Warnings fail as errors do.")
-@json_option
+@click.option("--diff", is_flag=True, help="Show what upstream has changed in targets.")
+@click.option(
+    "--lock",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="The lock to compare with. By default that of the project, or of each set.",
+)
+@click.option(
+    "--html",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a page with everything, for a browser.",
+)
+@click.option("--json", "form", flag_value="json", help="Print JSON, for scripts.")
+@click.option("--github", "form", flag_value="github", help="Print annotations for GitHub.")
+@click.option("--gitlab", "form", flag_value="gitlab", help="Print a Code Quality report.")
 def check(
     sources: tuple[str, ...],
     named: tuple[str, ...],
     select: str | None,
     verbose: bool,
     strict: bool,
-    as_json: bool,
+    diff: bool,
+    lock: Path | None,
+    page: Path | None,
+    form: Literal["json", "github", "gitlab"] | None,
 ) -> None:
     """Tell which patch still fits which vLLM, from its sources alone.
 
     SOURCE is `installed`, a version (0.32.0) or range of versions ('>=0.31') from the package
     index, a wheel, an sdist, a folder, or a revision of a git clone (PATH@REVISION). Without one
-    the table [tool.vllm-graft] of the project says, or else what is installed is meant.
+    the table [tool.vllm-graft] of the project says, or else what is installed is meant. For a range
+    of revisions (PATH@A..B) the first commit that breaks each patch is looked for.
     """
     with told():
         project = find_project()
-        made = surveyed(project, (*named, *sources), select)
-    if as_json:
-        print_json(made.as_dict(), indent=None)
+        texts = (*named, *sources)
+        made = surveyed(project, texts, select, lock)
+        if diff or page is not None:
+            from ..check.changes import with_changes
+
+            made = with_changes(made)
+        bisections = _bisected(project, made, texts)
+    if page is not None:
+        _write_page(page, made)
+    if form is None:
+        print_survey(console(), made, verbose=verbose)
+        _print_bisections(bisections)
     else:
-        _print(console(), made, verbose=verbose)
+        _print_as(form, made, bisections)
     falls_short = not made.is_fine or (strict and any(f.level == "warning" for f in made.findings))
     sys.exit(1 if falls_short else 0)
 
 
-class told:
-    """Tell errors of this package as a command does: the text alone, exit code 2."""
+def _bisected(project: Project, made: Survey, texts: Sequence[str]) -> "list[Bisection]":
+    named = [each for each in texts or project.vllm if not Path(each).exists()]
+    ranges = [*filter(None, map(RevisionRange.parse, named))]
+    if not ranges:
+        return []
+    from ..check.bisect import bisect
 
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, GraftError):
-            raise WrongInput(str(error)) from error
-
-
-class WrongInput(click.ClickException):
-    """What was given cannot be worked with."""
-
-    exit_code = 2
+    patches = [row.patch for row in made.rows]
+    return [found for each in ranges for found in bisect(patches, each)]
 
 
-def surveyed(project: Project, texts: Sequence[str], select: str | None) -> Survey:
-    """Judge the patches of a project on the vLLMs that are named, or else on its own."""
-    catalog = project.catalog()
-    patches = project.patches(catalog, select)
-    return survey(patches, open_sources(texts or project.vllm), broken=catalog.broken)
-
-
-def _print(out: "Console", made: Survey, *, verbose: bool) -> None:
-    rows = [line for row in made.rows for line in _lines(row, verbose=verbose)]
-    out.print(table("patch", "vLLM", "verdict", "", rows=rows))
-    for broken in made.broken:
-        out.print(str(broken.error), style="red")
-    shown = [each for each in made.findings if verbose or each.rule not in _IN_ROWS]
-    if shown:
+def _print_bisections(bisections: "list[Bisection]") -> None:
+    if bisections:
+        out = console()
         out.print()
-        out.print(
-            table(
-                "",
-                "patch",
-                "finding",
-                rows=(
-                    (each.level, each.patch.id, f"{each.message} ({each.rule})") for each in shown
-                ),
-            )
-        )
-    out.print()
-    out.print(_summary(made))
+        rows = ((each.patch.id, each.outcome, each.said) for each in bisections)
+        out.print(table("patch", "between", "", rows=rows))
 
 
-_IN_ROWS = frozenset({"missing", "moved", "signature", "kind", "changed", "unknown"})
-"""What the rows say already."""
+def _print_as(form: str, made: Survey, bisections: "list[Bisection]") -> None:
+    from ..check import formats
+
+    if form == "json":
+        values = made.as_dict()
+        if bisections:
+            values["bisections"] = [each.as_dict() for each in bisections]
+        print_json(values, indent=None)
+    elif form == "github":
+        click.echo(formats.github(made, formats.repository(Path.cwd())), nl=False)
+    else:
+        click.echo(formats.gitlab(made, formats.repository(Path.cwd())), nl=False)
 
 
-def _lines(row: Row, *, verbose: bool) -> Iterator[tuple[str, str, str, str]]:
-    """Yield a row for each vLLM, or for neighbours of which the same is to be said."""
-    alike = groupby(row.cells, lambda cell: cell.source.text if verbose else _said(cell))
-    for run in (list(cells) for _, cells in alike):
-        titles = span([each.source.title for each in run])
-        yield row.patch.id, titles, run[0].state, _said(run[0])[1]
+def _write_page(file: Path, made: Survey) -> None:
+    from ..check.output import write_whole
+    from ..check.page import page
 
-
-def _said(cell: Cell) -> tuple[str, str]:
-    signatures = cell.verdict.signatures
-    if cell.state == "out-of-range":
-        return cell.state, "would apply" if cell.verdict.fit == "ok" else ""
-    parts = [cell.reason, *cell.verdict.notes]
-    if signatures is not None and cell.state == "signature":
-        parts += [f"target {signatures[0]}", f"implementation {signatures[1]}"]
-    if cell.fixed is not None:
-        parts.append(f"remove: {cell.fixed}")
-    return cell.state, "; ".join(filter(None, parts))
-
-
-def _summary(made: Survey) -> str:
-    states = Counter(cell.state for row in made.rows for cell in row.cells)
-    levels = Counter(each.level for each in made.findings)
-    counted = ", ".join(f"{count} {state}" for state, count in states.most_common())
-    return (
-        f"{_count(len(made.rows), 'patch', 'patches')}, {len(made.sources)} vLLM: {counted}. "
-        f"{_count(levels['error'] + len(made.broken), 'error')}, "
-        f"{_count(levels['warning'], 'warning')}, {_count(levels['note'], 'note')}"
-    )
-
-
-def _count(count: int, one: str, more: str = "") -> str:
-    return f"{count} {one if count == 1 else more or f'{one}s'}"
+    try:
+        write_whole(file, page(made))
+    except OSError as error:
+        raise WrongInput(f"{file} cannot be written: {error}") from error

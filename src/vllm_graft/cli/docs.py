@@ -8,7 +8,7 @@ import click
 
 from ..check.output import write_whole
 from ..check.project import find_project
-from .check import WrongInput, source_options, surveyed, told
+from .sources import WrongInput, source_options, surveyed, told
 
 
 @click.command()

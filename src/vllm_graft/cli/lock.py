@@ -13,12 +13,11 @@ from ..check.lock import Lock
 from ..check.own_source import own_source
 from ..check.project import Project, find_project
 from ..check.renewal import Renewal, renewal
-from ..check.source import open_sources
 from ..check.survey import survey
 from ..errors import ProjectError
 from ..patch import Patch
-from .check import source_options, told
 from .render import console, json_option, print_json
+from .sources import opened, source_options, told
 
 
 @click.command()
@@ -69,7 +68,7 @@ def _renewed(project: Project, before: Lock, texts: tuple[str, ...], select: str
     patches = _chosen(project, catalog, select)
     sets = {patch.set_name for patch in patches}
     declared = [patch for patch in catalog.patches if patch.set_name in sets]
-    checked = survey(patches, open_sources(texts or project.vllm))
+    checked = survey(patches, opened(project, texts))
     verdicts = [cell.verdict for row in checked.rows for cell in row.cells]
     return renewal(before, declared, verdicts, own_source)
 

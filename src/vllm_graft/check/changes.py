@@ -1,0 +1,60 @@
+"""What upstream has changed in the target of a patch, for cells that need to be looked at."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..errors import SourceError
+from ..target import Target
+from .difference import difference
+from .findings import BROKEN
+from .source import Source
+from .survey import Cell, Row, Survey
+
+
+def with_changes(survey: Survey) -> Survey:
+    """Return a survey whose cells have the diff of their target, where it is not what it was.
+
+    It starts from the locked version where a lock tells that the target has changed, and else from
+    the nearest vLLM that the patch fits. A locked version that is not among the sources is fetched;
+    one that cannot be had leaves its cells without a diff.
+    """
+    shown = _Changes(survey.sources)
+    return replace(survey, rows=tuple(shown.of_row(row) for row in survey.rows))
+
+
+class _Changes:
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._by_version = {str(each.version.version): each for each in reversed(sources)}
+
+    def of_row(self, row: Row) -> Row:
+        cells = [replace(cell, diff=self._of_cell(row, cell)) for cell in row.cells]
+        return replace(row, cells=tuple(cells))
+
+    def _of_cell(self, row: Row, cell: Cell) -> str:
+        start = self._start(row, cell)
+        if start is None:
+            return ""
+        source, target = start
+        now = cell.verdict.moves[0].target if cell.verdict.moves else cell.verdict.target
+        return difference(source.resolver, target, cell.source.resolver, now)
+
+    def _start(self, row: Row, cell: Cell) -> tuple[Source, Target] | None:
+        """Return the vLLM to start from, and what the target was there."""
+        drift = cell.drift
+        if drift is not None and drift.is_changed and drift.locked and drift.before:
+            locked = self._locked(drift.locked)
+            return None if locked is None else (locked, Target.parse(drift.before.target))
+        if cell.verdict.fit not in BROKEN:
+            return None
+        place = row.cells.index(cell)
+        nearest = (*reversed(row.cells[:place]), *row.cells[place:])
+        fits = next((each for each in nearest if each.verdict.fit == "ok"), None)
+        return None if fits is None else (fits.source, fits.verdict.target)
+
+    def _locked(self, version: str) -> Source | None:
+        if version not in self._by_version:
+            try:
+                self._by_version[version] = Source.open(version)
+            except SourceError:
+                return None
+        return self._by_version[version]
