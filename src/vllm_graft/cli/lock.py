@@ -42,7 +42,7 @@ def lock(
 
     SOURCE is as for `vllm-graft check`. Versions that are not named keep their entries. Nothing is
     written where a patch does not fit a vLLM of its range. Patches that ship with vllm-graft have
-    their own lock, and are locked only when --select names them.
+    their own lock; outside of a project with a table [tool.vllm-graft] only --select locks them.
     """
     with told():
         project = find_project()
@@ -75,7 +75,7 @@ def _renewed(project: Project, before: Lock, texts: tuple[str, ...], select: str
 
 def _chosen(project: Project, catalog: Catalog, select: str | None) -> tuple[Patch, ...]:
     patches = project.patches(catalog, select)
-    if select is None and project.select is None:
+    if select is None and not project.has_table:
         patches = tuple(each for each in patches if each.set_name not in BUILTIN)
     if not patches:
         raise ProjectError(
