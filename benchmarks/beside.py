@@ -4,7 +4,6 @@ import functools
 import importlib.util
 import json
 import operator
-import os
 import sys
 import sysconfig
 from collections import Counter
@@ -14,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks import others as programs
-from benchmarks.checked import TARGETS, Checked, inside
+from benchmarks.checked import TARGETS, Checked, inherited, inside
 from benchmarks.measure import Sample, interleave, paired, progress, time_process
 from benchmarks.others import MISSING, OK, dotted
 from benchmarks.programs import installed_vllm
@@ -44,9 +43,8 @@ class Others:
         for name in ("mpat", "griffe"):
             if importlib.util.find_spec(name) is None:
                 raise LookupError(f"{name} is not installed; the extra `bench` brings it")
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith("VLLM")}
         # They import vLLM, and are to see it as it is.
-        return cls(folder, {**inherited, "VLLM_GRAFT": "0", "VLLM_NO_USAGE_STATS": "1"})
+        return cls(folder, {**inherited(), "VLLM_GRAFT": "0", "VLLM_NO_USAGE_STATS": "1"})
 
     def ask(self, tool: str, targets: Sequence[str]) -> dict[str, str]:
         """Return what a tool says of each target, in a process of its own."""

@@ -106,9 +106,8 @@ class Checked:
 
     @property
     def environ(self) -> dict[str, str]:
-        """The environment of the command: as it is, without settings of vLLM and the layer."""
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith("VLLM")}
-        return {**inherited, "XDG_CACHE_HOME": str(self.folder / "cache")}
+        """The environment of the command, with a cache of its own."""
+        return {**inherited(), "XDG_CACHE_HOME": str(self.folder / "cache")}
 
     @cached_property
     def said(self) -> dict[str, Any]:
@@ -157,6 +156,18 @@ class Checked:
     def forget(self) -> None:
         """Remove the answers of earlier runs."""
         shutil.rmtree(self.folder / "cache" / "vllm-graft" / "check", ignore_errors=True)
+
+
+def inherited() -> dict[str, str]:
+    """Return the environment without settings of vLLM and the layer.
+
+    Nor is there the one against bytecode: packages are installed with theirs.
+    """
+    return {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith("VLLM") and key != "PYTHONDONTWRITEBYTECODE"
+    }
 
 
 def _patch_set(targets: Collection[str]) -> str:
