@@ -126,6 +126,7 @@ def _agreement(
     report.notes += [
         f"mpat {version('mpat')}, griffe {version('griffe')}; ratios are to {COLD}, in a round",
         f"mpat: {_counted(by_mpat, (OK, MISSING))}",
+        *(f"{each}: {by_mpat[each]}" for each in by_mpat if each not in told),
     ]
     differing = {
         name: [f"{each}: {answers[each]}" for each in told if answers[each] != told[each]]

@@ -1,5 +1,6 @@
 """How the time of a check grows: with the modules that its targets touch, and the size of vLLM."""
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -64,8 +65,10 @@ def by_targets(report: Report, source: str, touched: Touched, folder: Path, runs
         reading = [each / modules for each in paired(cold, warm, CPU, operator.sub)]
         costs[name] = report.add(f"{name}, {modules} modules, cold", PER_MODULE, reading)
     first, *_, last = chosen
-    ratio = costs[last].median / costs[first].median
-    report.checks.append(Check(f"a module, {last} : {first}", ratio, 1.5, "ratio"))
+    few, many = costs[first], costs[last]
+    ratio = many.median / few.median
+    margin = 2 * ratio * math.hypot(many.error / many.median, few.error / few.median)
+    report.checks.append(Check(f"a module, {last} : {first}", ratio, 1.5, "ratio", margin))
 
 
 def by_size(report: Report, tree: Tree, touched: Touched, folder: Path, runs: int) -> None:
