@@ -31,6 +31,7 @@ from vllm_graft.version import VllmVersion
 Write = Callable[[str, str], Path]
 Python = Callable[..., str]
 REASONS: Any = {"vllm": ">=0.27", "why": "w", "how": "h", "upstream": "u", "remove": "r"}
+PTH = Path(__file__).parents[2] / "src" / "vllm_graft.pth"
 CACHES = ("VLLM_DISABLE_COMPILE_CACHE", "VLLM_USE_AOT_COMPILE")
 
 SUBJECT = """
@@ -592,8 +593,7 @@ def test_importing_vllm_in_the_block_does_not_activate_the_layer(
 ) -> None:
     """The block has its own sets alone; what waits for vLLM is there again afterwards."""
     write("vllm/__init__.py", "def f():\n    return 'original'\n")
-    sentinel = "class VllmGraft:\n    find_spec = None\nsys.meta_path.insert(0, VllmGraft)\n"
-    waiting = sentinel if by == "pth" else "boot.install()\n"
+    waiting = PTH.read_text(encoding="utf-8") if by == "pth" else "boot.install()\n"
     assert beside(f"""
 import os
 from vllm_graft import boot
