@@ -11,7 +11,7 @@ import wrapt
 from .aliases import sweep
 from .apply import apply
 from .errors import ApplyError, TargetNotFoundError
-from .execution import initializing, when_executed
+from .execution import bound_in_parent, initializing, when_executed
 from .finder import FINDER
 from .groups import GROUPS
 from .journal import LOGGER, Journal
@@ -21,7 +21,7 @@ from .patch import Patch
 from .plan import Plan, is_required
 from .process import PROCESS
 from .settings import Settings
-from .target import MISSING, importable
+from .target import MISSING, Target, importable
 from .undo import take_back
 
 
@@ -96,6 +96,7 @@ class ModuleHook:
         self._registered = False
         self._run_elsewhere = False
         self._waiting: list[Patch] = []
+        self._postponed: set[str] = set()
         self._late: list[Landing] = []
 
     def check_module(self) -> bool:
@@ -182,7 +183,8 @@ class ModuleHook:
         module = sys.modules.get(self.name, module)
         self._journal.fired(self.name, edited(module))
         try:
-            return self._apply(self._without_what_is_there(module), module)
+            with bound_in_parent(module):
+                return self._apply(self._without_what_is_there(module), module)
         except ApplyError:
             if initializing(module):  # the import fails; importlib forgets what it can
                 sys.modules.pop(self.name, None)
@@ -234,11 +236,27 @@ class ModuleHook:
         try:
             landing = apply(patch, module)
         except ApplyError as error:
-            self._fail(patch, error)
+            if not self._put_off(patch):
+                self._fail(patch, error)
             return []
         LANDINGS.add(landing)
         self._journal.applied(patch, (time.perf_counter() - start) * 1000, landing.notes)
         return [landing]
+
+    def _put_off(self, patch: Patch) -> bool:
+        """Wait for a lazy implementation whose own imports have led here; once for each patch."""
+        name = Target.parse(patch.lazy).module if patch.lazy else ""
+        implementation = sys.modules.get(name)
+        if implementation is None or patch.id in self._postponed:
+            return False
+        self._postponed.add(patch.id)
+        return when_executed(implementation, partial(self._implemented, patch))
+
+    def _implemented(self, patch: Patch) -> None:
+        module = sys.modules.get(self.name)
+        if self.active and module is not None and LANDINGS.get(patch.id) is None:
+            _rebind(self._insert(patch, module), self._journal)
+        self._postponed.discard(patch.id)
 
     def _land_again(self, reverted: Iterable[Landing], module: ModuleType) -> list[Landing]:
         landed = []
