@@ -22,6 +22,9 @@ Operation = Literal["replace", "wrap", "add", "set", "subclass", "run"]
 Role = Literal["main", "api_server", "engine_core", "worker", "coordinator", "inspection"]
 ROLES: tuple[str, ...] = get_args(Role)
 
+GAP = "FILL IN:"
+"""What the text of a field begins with that nobody has written yet."""
+
 EXCLUSIVE = ("replace", "set", "add")
 """Operations that discard what was at the target: two of them on one target undo each other."""
 
@@ -99,6 +102,12 @@ class Patch:
     def set_name(self) -> str:
         """The name of the set that the patch belongs to."""
         return self.id.partition("/")[0]
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """The names of the fields that nobody has written yet, as `vllm-graft new` leaves them."""
+        fields = ("why", "how", "upstream", "remove")
+        return tuple(name for name in fields if getattr(self, name).startswith(GAP))
 
     @property
     def lazy(self) -> str | None:
