@@ -7,6 +7,7 @@
     ├── SettingError (ValueError)                 a VLLM_GRAFT_* variable has no meaning
     ├── SourceError (ValueError)                  what is checked is no vLLM, or cannot be read
     ├── ProjectError (ValueError)                 what a pyproject.toml says has no meaning
+    ├── NewPackageError (ValueError)              a package cannot be made as it is asked for
     ├── VersionError
     │   ├── InvalidVersionOverrideError (ValueError)   VLLM_VERSION is no version
     │   └── UnknownVersionError (RuntimeError)    which vLLM this is cannot be told
@@ -54,6 +55,10 @@ class SourceError(GraftError, ValueError):
 
 class ProjectError(GraftError, ValueError):
     """What a project's `pyproject.toml` says of its patches has no meaning."""
+
+
+class NewPackageError(GraftError, ValueError):
+    """A new package cannot be made: its name, its place, or the files that it is made from."""
 
 
 class VersionError(GraftError):

@@ -17,6 +17,7 @@ COMMANDS = {
     "trace": "trace",
     "run": "run",
     "demo": "demo",
+    "new": "new",
 }
 """The commands: each in the module of its name, and what it is called there."""
 

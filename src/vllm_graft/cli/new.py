@@ -1,0 +1,96 @@
+"""`vllm-graft new`: a package of patches, from nothing or from old patch files."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from ..errors import GraftError, NewPackageError
+
+_EXAMPLE = "acme"
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[PACKAGE]")
+@click.option(
+    "--from",
+    "old",
+    multiple=True,
+    metavar="FILE...",
+    help="Translate old patch files. Without PACKAGE, print the declarations.",
+)
+@click.option(
+    "--vllm",
+    "sources",
+    multiple=True,
+    metavar="SOURCE",
+    help="With --from: a vLLM in which targets are resolved; installed by default.",
+)
+@click.option("--path", type=click.Path(path_type=Path), help="The folder; ./PACKAGE by default.")
+def new(names: tuple[str, ...], old: tuple[str, ...], sources: tuple[str, ...], path: Path) -> None:
+    """Make a package with entry point, patches, tests and CI."""
+    packages, files = _sorted_out(names, old)
+    try:
+        if files:
+            _from_files(packages, files, sources or ("installed",), path)
+        elif not packages:
+            raise NewPackageError("no name is given. Name the package, for example 'acme-vllm'")
+        elif sources:
+            raise NewPackageError("--vllm only goes with --from")
+        else:
+            _from_nothing(packages[0], path)
+    except GraftError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(2)
+
+
+def _sorted_out(names: tuple[str, ...], old: tuple[str, ...]) -> tuple[list[str], list[Path]]:
+    """Tell the name of the package from further files after `--from`, as a shell's `*.py` gives."""
+    files = [each for each in names if old and each.endswith(".py")]
+    packages = [each for each in names if each not in files]
+    if len(packages) > 1:
+        raise click.UsageError(f"one package at a time, not {', '.join(map(repr, packages))}")
+    return packages, [Path(each) for each in (*old, *files)]
+
+
+def _from_nothing(package: str, path: Path | None) -> None:
+    from ..new.folder import write_folder
+    from ..new.names import Names
+    from ..new.package import package_files
+
+    names = Names.parse(package)
+    folder = path or Path(names.distribution)
+    write_folder(folder, package_files(names))
+    _print_next(folder, f"src/{names.package}/patches.py has a first patch")
+
+
+def _from_files(
+    packages: list[str], files: list[Path], texts: tuple[str, ...], path: Path | None
+) -> None:
+    from ..check.source import Source
+    from ..new.folder import free_folder, write_folder
+    from ..new.names import Names
+    from ..new.translation import translate
+    from ..new.writing import declarations, translated_files
+
+    names = Names.parse(packages[0] if packages else _EXAMPLE)
+    folder = free_folder(path or Path(names.distribution)) if packages else None
+    done = translate(files, [Source.open(each) for each in texts], names)
+    if folder is None:
+        click.echo(declarations(done, names), nl=False)
+    else:
+        write_folder(folder, translated_files(done, names))
+    for each in done.left:
+        click.echo(f"not translated: {each}", err=True)
+    if folder is not None:
+        _print_next(folder, f"{len(done.declarations)} patches in src/{names.package}/patches.py")
+
+
+def _print_next(folder: Path, what: str) -> None:
+    click.echo(
+        f"Made {folder}: {what}. Next:\n\n"
+        f"  cd {folder}\n"
+        "  python -m pip install -e '.[test]'\n"
+        "  python -m pytest\n"
+        "  vllm-graft check\n"
+    )

@@ -1,0 +1,1 @@
+"""Packages of patches made on the spot, from nothing or from old patch files."""

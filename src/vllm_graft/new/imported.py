@@ -1,0 +1,142 @@
+"""What the names of an old file stand for, by its imports, without importing anything."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+OWN = "."
+"""What the path of something begins with that the file's own package provides."""
+
+
+@dataclass
+class Imported:
+    """Names of a scope, each with the dotted path of what it stands for.
+
+    `modules` are the paths that an import statement takes for modules. `package` is what relative
+    imports start from, empty where the file is in no package. What is `derived` is made of these
+    paths in a way that is only known at run time.
+    """
+
+    package: str = ""
+    paths: dict[str, str] = field(default_factory=dict)
+    modules: set[str] = field(default_factory=set)
+    derived: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def inner(self, *hidden: str) -> "Imported":
+        """Return the names of a scope inside, where `hidden` ones stand for something else."""
+        kept = {name: path for name, path in self.paths.items() if name not in hidden}
+        derived = {name: paths for name, paths in self.derived.items() if name not in hidden}
+        return Imported(self.package, kept, self.modules, derived)
+
+    def forget(self, name: str) -> None:
+        """Take note that a name stands for something of the file's own from here on."""
+        self.paths.pop(name, None)
+        self.derived.pop(name, None)
+
+    def derive(self, name: str, value: ast.AST) -> None:
+        """Take note that a name stands for something that is made of what a value mentions."""
+        self.forget(name)
+        paths = dict.fromkeys((*self.mentioned(value), *quoted(value)))
+        for node in ast.walk(value):
+            if isinstance(node, ast.Name):
+                paths.update(dict.fromkeys(self.derived.get(node.id, ())))
+        if paths:
+            self.derived[name] = tuple(paths)
+
+    def origin(self, expression: ast.expr) -> str | None:
+        """Return the first path that a derived object is made of; None for other expressions."""
+        while isinstance(expression, (ast.Attribute, ast.Subscript)):
+            expression = expression.value
+        name = expression.id if isinstance(expression, ast.Name) else ""
+        return next(iter(self.derived.get(name, ())), None)
+
+    def read(self, statement: "ast.Import | ast.ImportFrom") -> None:
+        """Take note of what an import statement binds."""
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                self._note_modules(alias.name)
+                top = alias.name.partition(".")[0]
+                self.paths[alias.asname or top] = alias.name if alias.asname else top
+            return
+        base = self.base(statement)
+        self._note_modules(base)
+        for alias in statement.names:
+            self.paths[alias.asname or alias.name] = f"{base}.{alias.name}"
+
+    def base(self, statement: ast.ImportFrom) -> str:
+        """Return the module that names are imported from."""
+        if not statement.level:
+            return statement.module or ""
+        parts = self.package.split(".") if self.package else []
+        known = parts[: len(parts) - statement.level + 1]
+        if not known:
+            return f"{OWN}{statement.module or ''}"
+        return ".".join([*known, *filter(None, [statement.module])])
+
+    def path(self, expression: ast.expr) -> str | None:
+        """Return the dotted path that an expression stands for, where imports tell it."""
+        if isinstance(expression, ast.Name):
+            return self.paths.get(expression.id)
+        if isinstance(expression, ast.Attribute):
+            before = self.path(expression.value)
+            return before and f"{before}.{expression.attr}"
+        if isinstance(expression, ast.Call):
+            return self._called(expression)
+        if isinstance(expression, ast.Subscript):
+            name = _constant(expression.slice)
+            return self._module(name) if self.path(expression.value) == "sys.modules" else None
+        return None
+
+    def foreign(self, expression: ast.expr) -> str | None:
+        """Return the path of what others provide: not the file's package, nor Python itself."""
+        path = self.path(expression)
+        return path if path is not None and self.is_foreign(path) else None
+
+    def is_foreign(self, path: str) -> bool:
+        """Tell whether a path leads to what others provide."""
+        top = path.partition(".")[0]
+        own = self.package.partition(".")[0]
+        return bool(top) and top != own and top not in sys.stdlib_module_names
+
+    def mentioned(self, node: ast.AST) -> Iterator[str]:
+        """Yield the foreign paths that appear anywhere in a piece of code, the whole ones only."""
+        if isinstance(node, ast.expr):
+            path = self.foreign(node)
+            if path is not None:
+                yield path
+                return
+        for child in ast.iter_child_nodes(node):
+            yield from self.mentioned(child)
+
+    def _called(self, call: ast.Call) -> str | None:
+        """Follow `getattr(x, "name")` and `importlib.import_module("name")`."""
+        constants = [_constant(each) for each in call.args]
+        if isinstance(call.func, ast.Name) and call.func.id == "getattr" and len(constants) == 2:
+            before = self.path(call.args[0])
+            return f"{before}.{constants[1]}" if before and constants[1] else None
+        if self.path(call.func) == "importlib.import_module" and constants:
+            return self._module(constants[0])
+        return None
+
+    def _module(self, name: str | None) -> str | None:
+        if name is not None:
+            self._note_modules(name)
+        return name
+
+    def _note_modules(self, name: str) -> None:
+        parts = name.split(".")
+        self.modules.update(".".join(parts[:end]) for end in range(1, len(parts) + 1))
+
+
+def quoted(node: ast.AST) -> Iterator[str]:
+    """Yield the dotted paths of vLLM that are written as strings."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str):
+            if each.value.startswith("vllm."):
+                yield each.value
+
+
+def _constant(node: ast.expr) -> str | None:
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return node.value if is_text else None  # type: ignore[attr-defined]

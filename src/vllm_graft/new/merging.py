@@ -1,0 +1,144 @@
+"""Which assignments of an old file are one patch, and where that patch belongs."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ..check.source import Source
+from ..target import Target
+from .old_file import Assignment, OldFile, Remark
+from .places import Place, place, target_of
+from .reach import others
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Merged:
+    """One patch: the assignment that it is, others that come to the same, and its places."""
+
+    assignment: Assignment
+    places: tuple[Place, ...]
+    also: tuple[Assignment, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def newest(self) -> Place:
+        """Its place in the newest vLLM that takes it."""
+        return max(self.places, key=_rank)
+
+    @property
+    def assignments(self) -> tuple[Assignment, ...]:
+        """All the assignments that it stands for."""
+        return (self.assignment, *self.also)
+
+
+def _rank(place: Place) -> tuple[bool, object]:
+    return not place.problem, place.source.version.version
+
+
+def placed(file: OldFile, sources: Sequence[Source]) -> tuple[list[Merged], list[Remark]]:
+    """Return each assignment with its places, and remarks on what has none."""
+    found: list[Merged] = []
+    remarks: list[Remark] = []
+    whole = {id(each.statement) for each in file.assignments if not _named(each, sources).qualname}
+    for assignment in file.assignments:
+        if id(assignment.statement) in whole:
+            reason = "it puts something in the place of a module"
+            remarks.append(remark(file, assignment, reason, stays=True))
+            continue
+        named = _named(assignment, sources)
+        reads = any(
+            f"{saved.path}.".startswith(f"{assignment.path}.") for saved in file.saved.values()
+        )
+        places = [place(assignment, named, each, calls_original=reads) for each in sources]
+        found.append(Merged(assignment, tuple(places)))
+    return found, remarks
+
+
+def merged(
+    file: OldFile, found: Iterable[Merged]
+) -> tuple[list[Merged], list[Merged], list[Remark]]:
+    """Return the patches, what others of the same target supersede, and remarks on both."""
+    kept: list[Merged] = []
+    superseded: list[Merged] = []
+    remarks: list[Remark] = []
+    for same in _by_target(_at_definitions(list(found))).values():
+        last = same[-1]
+        if any(each.assignment.when != last.assignment.when for each in same):
+            reason = "its target is assigned several times, under conditions"
+            remarks += [remark(file, a, reason, stays=True) for m in same for a in m.assignments]
+            continue
+        for each in same[:-1]:
+            if each.assignment.given == last.assignment.given:
+                last = replace(last, also=(*last.also, *each.assignments))
+            else:
+                superseded.append(each)
+                reason = f"line {last.assignment.line} assigns the same target again"
+                remarks.append(remark(file, each.assignment, reason))
+        kept.append(last)
+    return kept, superseded, remarks
+
+
+def remark(file: OldFile, assignment: Assignment, reason: str, *, stays: bool = False) -> Remark:
+    """Return the remark that an assignment is not translated."""
+    code = file.text.splitlines()[assignment.line - 1].strip()
+    return Remark(assignment.line, code, reason, stays, (assignment.path,), assignment.applier)
+
+
+def _named(assignment: Assignment, sources: Sequence[Source]) -> Target:
+    return target_of(assignment.path, assignment.module, tuple(sources))
+
+
+def _by_target(found: Iterable[Merged]) -> dict[Target, list[Merged]]:
+    groups: dict[Target, list[Merged]] = {}
+    for each in found:
+        groups.setdefault(each.newest.target, []).append(each)
+    return groups
+
+
+def _at_definitions(found: list[Merged]) -> list[Merged]:
+    """Patch names that are re-exports where they are defined, if that reaches the same modules."""
+    done: list[Merged] = []
+    for each in found:
+        definition = each.newest.definition
+        if definition is None or each.newest.target == definition:
+            done.append(each)
+            continue
+        given = each.assignment.given
+        twins = [
+            other
+            for other in found
+            if other.assignment.given == given
+            and definition in (other.newest.target, other.newest.definition)
+        ]
+        done.append(_at_definition(each, definition, twins))
+    return done
+
+
+def _at_definition(each: Merged, definition: Target, twins: list[Merged]) -> Merged:
+    named = each.newest.named
+    if any(twin.newest.target == definition for twin in twins):
+        note = (
+            f"{named.module} has {named.qualname} from {definition.module}: armed before that is "
+            "imported, one patch there is enough"
+        )
+        return _moved(each, note)
+    patched = {twin.newest.named.module for twin in twins}
+    more = others(each.newest.source.tree, definition, patched)
+    if not more:
+        users = ", ".join(sorted(patched))
+        return _moved(each, f"the file names {named}; {definition} is used by {users} alone")
+    shown = ", ".join(more[:_SHOWN]) + (", …" if len(more) > _SHOWN else "")
+    note = (
+        f"{named} is a re-export of {definition}. A patch there would reach more: {len(more)} "
+        f"modules mention the name besides ({shown})"
+    )
+    return replace(each, notes=(*each.notes, note))
+
+
+def _moved(each: Merged, note: str) -> Merged:
+    places = [
+        replace(found, target=found.definition) if found.definition is not None else found
+        for found in each.places
+    ]
+    return replace(each, places=tuple(places), notes=(*each.notes, note))

@@ -1,0 +1,96 @@
+"""What an old patch file says: plain values."""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from .imported import Imported
+
+Kind: TypeAlias = Literal["function", "class", "literal", "value", "expression"]
+"""A `value` has a name in the file, an `expression` none; what a literal is its text says."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What is assigned: a definition of the file, a literal, or what an expression gives.
+
+    `descriptor` is what the file puts around a function: `staticmethod`, `classmethod`, `property`.
+    """
+
+    kind: Kind
+    text: str
+    name: str = ""
+    descriptor: str = ""
+    node: ast.AST | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """One assignment to what others provide.
+
+    `path` is the dotted path that it names, `module` the part of it that an import statement takes
+    for a module. `applier` is the function that it is in. It is not `required` where the file goes
+    on without it, and `when` is the condition on the environment that it is under.
+    """
+
+    line: int
+    path: str
+    module: str
+    given: Given
+    statement: ast.stmt = field(compare=False, repr=False)
+    applier: str = ""
+    required: bool = True
+    when: str = ""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """What is not translated, and why. `stays` tells that the copy does it still when imported.
+
+    `paths` are what it seems to touch.
+    """
+
+    line: int
+    code: str
+    reason: str
+    stays: bool = True
+    paths: tuple[str, ...] = ()
+    applier: str = ""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """A name under which the file keeps an original, to call it."""
+
+    name: str
+    path: str
+    statement: ast.stmt = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class OldFile:
+    """An old patch file, read. `package` is the package that it is in, where there is one."""
+
+    path: Path
+    text: str
+    tree: ast.Module = field(compare=False, repr=False)
+    package: str
+    imported: Imported
+    assignments: tuple[Assignment, ...]
+    remarks: tuple[Remark, ...]
+    saved: Mapping[str, Saved]
+    called: frozenset[str]
+    """The appliers that the file calls itself."""
+
+    @property
+    def module(self) -> str:
+        """The name that its copy has as a module."""
+        name = "".join(each if each.isalnum() else "_" for each in self.path.stem)
+        return f"_{name}" if name[:1].isdigit() else name
+
+    @property
+    def name(self) -> str:
+        """What it is called in reports."""
+        return self.path.name

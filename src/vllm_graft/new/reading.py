@@ -1,0 +1,241 @@
+"""Reading an old patch file: what it assigns to names of others, and what cannot be translated."""
+
+import ast
+import importlib.util
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ..errors import NewPackageError
+from . import effects, syntax
+from .given import given
+from .imported import Imported
+from .old_file import Assignment, OldFile, Remark, Saved
+
+
+def read_old_file(path: Path) -> OldFile:
+    """Read a file; raise `NewPackageError` where it cannot be read or is not Python."""
+    try:
+        text = importlib.util.decode_source(path.read_bytes())
+    except OSError as error:
+        raise NewPackageError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise NewPackageError(f"{str(path)!r} cannot be decoded: {error}") from error
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError) as error:
+        raise NewPackageError(f"{str(path)!r} is not Python: {error}") from error
+    reader = _Reader(text, tree, _package(path))
+    reader.read()
+    return OldFile(
+        path=path,
+        text=text,
+        tree=tree,
+        package=reader.imported.package,
+        imported=reader.imported,
+        assignments=tuple(reader.assignments),
+        remarks=tuple(sorted(reader.remarks, key=lambda each: each.line)),
+        saved=reader.saved,
+        called=frozenset(reader.called),
+    )
+
+
+def _package(path: Path) -> str:
+    """Return the package that a file is in, by the `__init__.py` of the folders above it."""
+    names: list[str] = []
+    folder = path.resolve().parent
+    while (folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(names)
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """Where statements stand, and what that means for what they assign."""
+
+    imported: Imported
+    applier: str = ""
+    nested: Mapping[str, ast.AST | None] = field(default_factory=dict)
+    required: bool = True
+    when: str = ""
+    obstacle: str = ""
+
+
+@dataclass
+class _Reader:
+    text: str
+    tree: ast.Module
+    package: str
+    assignments: list[Assignment] = field(default_factory=list)
+    remarks: list[Remark] = field(default_factory=list)
+    saved: dict[str, Saved] = field(default_factory=dict)
+    called: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.imported = Imported(self.package)
+        self._definitions: dict[str, syntax.Definition] = {}
+        self._bound = Counter(syntax.bound_names(self.tree.body))
+        self._given = effects.given_names(self.tree)
+        self._used_inside = syntax.names_in_functions(self.tree)
+
+    def read(self) -> None:
+        """Go through the file as it would be executed, then through the functions it applies."""
+        scope = _Scope(self.imported)
+        self._statements(self.tree.body, scope)
+        for name, node in self._definitions.items():
+            if isinstance(node, ast.ClassDef) or not self._may_apply(node):
+                self._note_inside(node, scope)
+                continue
+            local = frozenset(syntax.bound_names(node.body)) - syntax.global_names(node)
+            nested = dict.fromkeys(local) | syntax.definitions(node.body)
+            inner = _Scope(self.imported.inner(*local), applier=name, nested=nested)
+            self._statements(node.body, inner)
+
+    def _may_apply(self, node: syntax.Definition) -> bool:
+        return (
+            isinstance(node, ast.FunctionDef)
+            and node.name not in self._given | self._used_inside
+            and not syntax.needs_arguments(node)
+            and not node.decorator_list
+        )
+
+    def _note_inside(self, node: syntax.Definition, scope: _Scope) -> None:
+        """Take note of what a definition changes when it is called: it goes on doing so."""
+        reason = f"it is done whenever {node.name} is called, and stays in the copy"
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.stmt) and inner is not node:
+                for _ in effects.changed(inner, scope.imported):
+                    self._remark(inner, reason, replace(scope, obstacle=""), stays=False)
+
+    def _statements(self, statements: Iterable[ast.stmt], scope: _Scope) -> None:
+        for statement in statements:
+            self._statement(statement, scope)
+
+    def _statement(self, statement: ast.stmt, scope: _Scope) -> None:
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            scope.imported.read(statement)
+        elif isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            self._definition(statement, scope)
+        elif isinstance(statement, ast.If):
+            self._if(statement, scope)
+        elif isinstance(statement, ast.Try):
+            self._try(statement, scope)
+        elif syntax.blocks(statement):
+            obstacle = scope.obstacle or f"it is in `{syntax.head(statement)}`"
+            for name, value in syntax.bound_by_head(statement):
+                scope.imported.derive(name, value)
+            for block in syntax.blocks(statement):
+                self._statements(block, replace(scope, obstacle=obstacle))
+        else:
+            self._simple(statement, scope)
+
+    def _definition(self, node: syntax.Definition, scope: _Scope) -> None:
+        for decorator in node.decorator_list:
+            touched = list(effects.targets_of_decorator(decorator, scope.imported))
+            if touched:
+                reason = "what this decorator does cannot be told: it may patch what it is given"
+                self._remark(node, reason, scope, paths=touched, line=decorator.lineno)
+        scope.imported.forget(node.name)
+        if not scope.applier and self._bound[node.name] == 1:
+            self._definitions[node.name] = node
+
+    def _if(self, statement: ast.If, scope: _Scope) -> None:
+        if syntax.is_main(statement.test):
+            return
+        condition = effects.condition_on_environment(statement.test, scope.imported)
+        if syntax.is_type_checking(statement.test):
+            self._statements(statement.body, scope)
+        elif condition and not statement.orelse and not scope.when:
+            self._statements(statement.body, replace(scope, when=condition))
+        elif effects.asks_for_what_is_assigned(statement, scope.imported):
+            self._statements(statement.body, replace(scope, required=False))
+        else:
+            obstacle = scope.obstacle or f"it is under the condition `{syntax.head(statement)}`"
+            for block in (statement.body, statement.orelse):
+                self._statements(block, replace(scope, obstacle=obstacle))
+
+    def _try(self, statement: ast.Try, scope: _Scope) -> None:
+        tolerant = any(map(syntax.is_tolerant, statement.handlers))
+        body = replace(scope, required=scope.required and not tolerant)
+        self._statements([*statement.body, *statement.orelse], body)
+        known = dict(scope.imported.paths)
+        for handler in statement.handlers:
+            obstacle = scope.obstacle or "it is in an `except` block"
+            self._statements(handler.body, replace(scope, obstacle=obstacle))
+        scope.imported.paths.update(known)  # what the `try` block imports comes first
+        self._statements(statement.finalbody, scope)
+
+    def _simple(self, statement: ast.stmt, scope: _Scope) -> None:
+        assigned = list(effects.assigned(statement, scope.imported))
+        changed = list(effects.changed(statement, scope.imported, calls=not scope.applier))
+        call = syntax.called(statement)
+        if call in self._definitions:
+            self.called.add(call)
+        if changed and (scope.obstacle or not assigned or len(assigned) != len(changed)):
+            paths = [each.path for each in changed]
+            reason = scope.obstacle or changed[0].reason or "it assigns several things at once"
+            self._remark(statement, reason, scope, paths=paths)
+        elif assigned:
+            self._assign(statement, assigned, scope)
+        else:
+            self._bind(statement, scope)
+
+    def _assign(self, statement: ast.stmt, assigned: list[effects.Assigned], scope: _Scope) -> None:
+        for each in assigned:
+            self.assignments.append(
+                Assignment(
+                    line=statement.lineno,
+                    path=each.path,
+                    module=_known_module(each.path, scope.imported.modules),
+                    given=given(
+                        self.text, each.value, self._definitions, self._bound, scope.nested
+                    ),
+                    statement=statement,
+                    applier=scope.applier,
+                    required=scope.required,
+                    when=scope.when,
+                )
+            )
+
+    def _bind(self, statement: ast.stmt, scope: _Scope) -> None:
+        """Follow `alias = vllm.x.C` and `original = vllm.x.C.m`; other names are the file's own."""
+        for name in syntax.bound_names([statement]):
+            value = getattr(statement, "value", None)
+            path = scope.imported.foreign(value) if isinstance(value, ast.expr) else None
+            scope.imported.forget(name)
+            if path is None:
+                if isinstance(value, ast.expr):
+                    scope.imported.derive(name, value)
+                continue
+            scope.imported.paths[name] = path
+            if not scope.applier and not scope.obstacle and self._bound[name] == 1:
+                self.saved[name] = Saved(name, path, statement)
+
+    def _remark(
+        self,
+        node: ast.stmt,
+        reason: str,
+        scope: _Scope,
+        *,
+        paths: Iterable[str] = (),
+        stays: bool = True,
+        line: int = 0,
+    ) -> None:
+        code = self.text.splitlines()[(line or node.lineno) - 1].strip()
+        self.remarks.append(
+            Remark(line or node.lineno, code, reason, stays, tuple(paths), scope.applier)
+        )
+
+
+def _known_module(path: str, modules: Iterable[str]) -> str:
+    """Return the longest part of a path that an import statement takes for a module."""
+    known = set(modules)
+    return next((each for each in _prefixes(path) if each in known), path.partition(".")[0])
+
+
+def _prefixes(path: str) -> Iterator[str]:
+    while path:
+        yield path
+        path = path.rpartition(".")[0]

@@ -1,0 +1,125 @@
+"""Questions about statements of Python."""
+
+import ast
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TypeAlias
+
+Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+_TOLERATED = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "Exception"})
+
+
+def blocks(statement: ast.stmt) -> list[list[ast.stmt]]:
+    """Return the blocks of statements in a compound statement; none for a simple one."""
+    if isinstance(statement, ast.Match):
+        return [case.body for case in statement.cases]
+    found = [getattr(statement, name, []) for name in ("body", "orelse", "finalbody")]
+    handlers = [handler.body for handler in getattr(statement, "handlers", [])]
+    return [each for each in (*found, *handlers) if each]
+
+
+def bound_names(statements: Iterable[ast.stmt]) -> Iterator[str]:
+    """Yield the names that statements bind in their own scope, each as often as it is bound."""
+    for statement in statements:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield statement.name
+            continue
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            for alias in statement.names:
+                yield alias.asname or alias.name.partition(".")[0]
+            continue
+        inner = blocks(statement)
+        for block in inner:
+            yield from bound_names(block)
+        for node in _without_blocks(statement) if inner else ast.walk(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
+                yield node.id
+
+
+def _without_blocks(statement: ast.stmt) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(statement):
+        if isinstance(child, (ast.expr, ast.withitem)):
+            yield from ast.walk(child)
+
+
+def bound_by_head(statement: ast.stmt) -> Iterator[tuple[str, ast.AST]]:
+    """Yield the names that the head of a loop or `with` binds, each with what they are made of."""
+    pairs: list[tuple[ast.expr | None, ast.expr]] = []
+    if isinstance(statement, (ast.For, ast.AsyncFor)):
+        pairs = [(statement.target, statement.iter)]
+    elif isinstance(statement, (ast.With, ast.AsyncWith)):
+        pairs = [(item.optional_vars, item.context_expr) for item in statement.items]
+    for target, value in pairs:
+        for node in ast.walk(target) if target is not None else ():
+            if isinstance(node, ast.Name):
+                yield node.id, value
+
+
+def definitions(statements: Iterable[ast.stmt]) -> dict[str, ast.AST | None]:
+    """Return the functions that statements define and bind nothing else to, by name."""
+    counts = Counter(bound_names(statements))
+    return {
+        each.name: each
+        for each in statements
+        if isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and counts[each.name] == 1
+    }
+
+
+def global_names(function: ast.AST) -> set[str]:
+    """Return the names that a function declares global."""
+    return {
+        name for node in ast.walk(function) if isinstance(node, ast.Global) for name in node.names
+    }
+
+
+def needs_arguments(function: "ast.FunctionDef | ast.AsyncFunctionDef") -> bool:
+    """Tell whether a function cannot be called without arguments."""
+    arguments = function.args
+    by_place = [*arguments.posonlyargs, *arguments.args]
+    return len(by_place) > len(arguments.defaults) or None in arguments.kw_defaults
+
+
+def names_in_functions(tree: ast.Module) -> set[str]:
+    """Return the names that functions and classes of a file read."""
+    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return {
+        node.id
+        for definition in ast.walk(tree)
+        if isinstance(definition, definitions)
+        for node in ast.walk(definition)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+
+
+def called(statement: ast.stmt) -> str:
+    """Return the name of the function that a statement calls without arguments and result."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+        return "" if call.args or call.keywords else call.func.id
+    return ""
+
+
+def head(statement: ast.stmt) -> str:
+    """Return the first line of a compound statement."""
+    return ast.unparse(statement).splitlines()[0].rstrip(":")
+
+
+def is_main(test: ast.expr) -> bool:
+    """Tell whether a condition asks if the file is run as a script."""
+    return isinstance(test, ast.Compare) and ast.unparse(test.left) == "__name__"
+
+
+def is_type_checking(test: ast.expr) -> bool:
+    """Tell whether a condition is for type checkers only."""
+    return ast.unparse(test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def is_tolerant(handler: ast.ExceptHandler) -> bool:
+    """Tell whether a handler lets a file go on where a name of others does not exist."""
+    if any(isinstance(node, ast.Raise) for node in ast.walk(handler)):
+        return False
+    if handler.type is None:
+        return True
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(ast.unparse(kind).rpartition(".")[2] in _TOLERATED for kind in kinds)

@@ -1,0 +1,268 @@
+"""From old patch files to declarations: each target resolved in the vLLMs that were named."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from packaging.version import Version
+
+from ..check.source import Source
+from ..check.tree import PACKAGE
+from ..errors import NewPackageError, SourceError
+from ..target import Target, is_lazy
+from . import header
+from .copying import Translated, copied
+from .declaration import Declaration, Reasons
+from .merging import Merged, merged, placed
+from .names import Names
+from .old_file import Assignment, OldFile, Remark
+from .originals import original
+from .places import Place, target_of
+from .ranges import covering
+from .reading import read_old_file
+
+
+@dataclass
+class Translation:
+    """What old files become: declarations, copies by their paths, and what is left to say."""
+
+    files: tuple[OldFile, ...]
+    sources: tuple[Source, ...]
+    declarations: list[Declaration] = field(default_factory=list)
+    copies: dict[str, str] = field(default_factory=dict)
+    remarks: list[tuple[OldFile, Remark]] = field(default_factory=list)
+
+    @property
+    def left(self) -> list[str]:
+        """What was not translated, each with its place and the reason."""
+        return [
+            f"{file.name}:{each.line}: `{each.code}`: {each.reason}" for file, each in self.remarks
+        ]
+
+
+def translate(paths: Sequence[Path], sources: Sequence[Source], names: Names) -> Translation:
+    """Translate old patch files, for the vLLM versions of the sources.
+
+    Raises `NewPackageError` where a file cannot be read or has nothing to translate, `SourceError`
+    where a source is broken or does not tell its version.
+    """
+    _raise_if_unknown(sources)
+    files = tuple(map(read_old_file, paths))
+    _raise_if_same(files)
+    done = Translation(files, tuple(sources))
+    for file in files:
+        _File(done, file, names).translate()
+    for source in sources:
+        source.resolver.save()
+    return done
+
+
+def _raise_if_unknown(sources: Sequence[Source]) -> None:
+    for source in sources:
+        if source.version.version is None:
+            raise SourceError(
+                f"the version of {source.text!r} is unknown ({source.version}), and declarations "
+                "must say what they are for. Name a release"
+            )
+
+
+def _raise_if_same(files: Sequence[OldFile]) -> None:
+    seen: dict[str, OldFile] = {}
+    for file in files:
+        twin = seen.setdefault(file.module, file)
+        if twin is not file:
+            raise NewPackageError(
+                f"{str(twin.path)!r} and {str(file.path)!r} would both be the module "
+                f"{file.module!r}. Rename one of them"
+            )
+        if not file.assignments and not any(each.stays for each in file.remarks):
+            raise NewPackageError(
+                f"{str(file.path)!r} assigns nothing to names of vLLM or of other packages, so "
+                "there is nothing to declare"
+            )
+
+
+class _File:
+    """The translation of one file."""
+
+    def __init__(self, done: Translation, file: OldFile, names: Names) -> None:
+        self._done = done
+        self._file = file
+        self._module = f"{names.package}.impl.{file.module}"
+        self._path = f"src/{names.package}/impl/{file.module}.py"
+        self._siblings = {
+            f"{each.package}.{each.path.stem}".strip("."): f"{names.package}.impl.{each.module}"
+            for each in done.files
+        }
+        self._values: dict[int, str] = {}
+        self._entries = header.entries(file.path, file.text)
+        self._remarks = list(file.remarks)
+
+    def translate(self) -> None:
+        """Add what the file becomes."""
+        found, whole = placed(self._file, self._done.sources)
+        kept, superseded, remarks = merged(self._file, found)
+        self._remarks += [*whole, *remarks]
+        replaced = {each.newest.target for each in kept if each.newest.kind == "class"}
+        translated: list[Translated] = []
+        for group in (*kept, *superseded):
+            parent = Target(group.newest.target.module, group.newest.target.parent)
+            translated += self._translated(group, may_wrap=parent not in replaced)
+        kept.sort(key=lambda each: bool(each.newest.kind == "class"))  # after their members
+        self._done.declarations += [self._declaration(each, translated) for each in kept]
+        self._done.declarations += self._rest()
+        self._done.copies[self._path] = copied(self._file, translated, self._siblings)
+        self._remarks.sort(key=lambda each: each.line)
+        self._done.remarks += [(self._file, each) for each in self._remarks]
+
+    def _translated(self, group: Merged, *, may_wrap: bool) -> list[Translated]:
+        """Return what the copy leaves out.
+
+        A `wrap` comes after every `replace`, and so would meet another class than the file did
+        where that replaces the class as well.
+        """
+        newest = group.newest
+        saved = None
+        if may_wrap and newest.operation == "replace" and not newest.problem:
+            saved = original(self._file, group.assignment, newest.kind)
+        return [
+            Translated(each, str(newest.target), self._value(each), saved)
+            for each in group.assignments
+        ]
+
+    def _value(self, assignment: Assignment) -> str:
+        """Return the name that the copy gives to a value that has none; empty for others."""
+        if assignment.given.kind != "expression":
+            return ""
+        statement = id(assignment.statement)
+        if statement not in self._values:
+            wished = f"patched_{assignment.path.rpartition('.')[2].strip('_')}"
+            self._values[statement] = self._free(wished)
+        return self._values[statement]
+
+    def _free(self, wished: str) -> str:
+        name, number = wished, 2
+        while name in self._values.values() or name in self._file.text:
+            name, number = f"{wished}_{number}", number + 1
+        return name
+
+    def _declaration(self, group: Merged, translated: list[Translated]) -> Declaration:
+        assignment, newest = group.assignment, group.newest
+        wraps = any(
+            each.original is not None and each.assignment is assignment for each in translated
+        )
+        kept = [
+            each
+            for each in group.places
+            if each.operation == newest.operation and bool(each.problem) == bool(newest.problem)
+        ]
+        name = assignment.given.name or self._value(assignment)
+        is_literal = assignment.given.kind == "literal"
+        return Declaration(
+            operation="wrap" if wraps else newest.operation,
+            target=_target(kept),
+            implementation=_literal(assignment) if is_literal else f'"{self._module}:{name}"',
+            name=newest.target.name if is_literal else name,
+            vllm=covering(filter(None, (each.source.version.version for each in kept))),
+            reasons=self._reasons(assignment),
+            comments=tuple(self._comments(group, kept, wraps)),
+            required=assignment.required,
+            when=assignment.when,
+        )
+
+    def _reasons(self, assignment: Assignment) -> Reasons:
+        texts: dict[str, str] = {}
+        for entry in self._entries:
+            if entry.is_about(self._file.path, assignment.path):
+                texts = {**entry.texts, **texts}
+        hint = header.nearby(self._file.text, assignment.line, assignment.given.node)
+        return Reasons(**{name: text for name, text in texts.items() if text}, hint=hint)
+
+    def _comments(self, group: Merged, kept: list[Place], wraps: bool) -> Iterator[str]:
+        assignment = group.assignment
+        for each in sorted(group.assignments, key=lambda each: each.line):
+            yield f"{self._file.name}:{each.line}: {_code(each)}"
+        newest = group.newest
+        if newest.target != newest.named and not group.notes:
+            yield f"The file names {newest.named}; the class is defined here."
+        yield from map(_sentence, dict.fromkeys((*group.notes, *newest.notes)))
+        if wraps:
+            yield "`wrap` hands over the original that the file kept."
+        if assignment.given.kind == "class" and newest.operation == "replace":
+            yield (
+                "`replace` reaches what the file reached: those who import the class afterwards. "
+                "`subclass` would reach those who have it already, too."
+            )
+        if assignment.applier and assignment.applier not in self._file.called:
+            yield f"The file does this when somebody calls {assignment.applier}()."
+        if not assignment.required:
+            yield "The file goes on where this cannot be done, hence not required."
+        for place in group.places:
+            if place.problem:
+                yield f"Not in vLLM {place.source.version.version}: {place.problem}."
+            elif place not in kept:
+                yield f"In vLLM {place.source.version.version} it would be `{place.operation}`."
+
+    def _rest(self) -> Iterator[Declaration]:
+        """Yield declarations that have the copy imported for what stays in it."""
+        modules: dict[str, list[Remark]] = {}
+        for each in self._remarks:
+            for module in self._modules(each) if each.stays else ():
+                modules.setdefault(module, []).append(each)
+        for module, remarks in modules.items():
+            lines = ", ".join(dict.fromkeys(str(each.line) for each in remarks))
+            yield Declaration(
+                operation="run",
+                target=module,
+                implementation=f'"{self._module}"',
+                name=self._file.module,
+                vllm=covering(filter(None, (s.version.version for s in self._done.sources))),
+                reasons=Reasons(
+                    how=f"Execute what stays of {self._file.name} (line {lines}).",
+                ),
+                comments=(
+                    f"What could not be translated (line {lines} of {self._file.name}) is done by "
+                    "the copy when it is imported.",
+                ),
+            )
+
+    def _modules(self, remark: Remark) -> list[str]:
+        """Return the modules that a statement seems to touch, `vllm` where nothing tells."""
+        targets = [
+            target_of(path, path.partition(".")[0], self._done.sources) for path in remark.paths
+        ]
+        return list(dict.fromkeys(each.module for each in targets)) or [PACKAGE]
+
+
+def _target(places: Sequence[Place]) -> str:
+    """Return the target as it is declared, with its versions where it is not always the same."""
+    versions: dict[str, list[Version]] = {}
+    newest_first = sorted(places, key=_version, reverse=True)
+    for each in newest_first:
+        versions.setdefault(str(each.target), []).append(_version(each))
+    if len(versions) == 1:
+        return next(iter(versions))
+    return " | ".join(f"{target} {covering(found)}" for target, found in versions.items())
+
+
+def _version(place: Place) -> Version:
+    version = place.source.version.version
+    assert version is not None
+    return version
+
+
+def _literal(assignment: Assignment) -> str:
+    text = assignment.given.text
+    looks_lazy = text[:1] in "\"'" and is_lazy(text[1:-1])
+    return f"Value({text})" if looks_lazy else text
+
+
+def _code(assignment: Assignment) -> str:
+    first, *more = assignment.given.text.splitlines()
+    return f"{assignment.path} = {first}{' …' if more else ''}"
+
+
+def _sentence(text: str) -> str:
+    return (
+        f"{text[0].upper()}{text[1:]}." if text[:1].isalpha() and "vllm" != text[:4] else f"{text}."
+    )
