@@ -66,7 +66,7 @@ def calls_needed(file: OldFile, by_statement: Iterable[int]) -> list[str]:
 
 
 class _Edited:
-    """A source and changes to it, by the positions that syntax trees have: bytes, not characters."""
+    """A source and changes to it, by the positions of syntax trees: bytes, not characters."""
 
     def __init__(self, text: str) -> None:
         self._data = text.encode()

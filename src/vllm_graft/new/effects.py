@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .given import DESCRIPTORS
-from .imported import Imported, quoted
+from .imported import Imported, constant, quoted
 
 _MUTATORS = frozenset(
     {"append", "add", "update", "extend", "insert", "setdefault", "pop", "remove", "discard"}
@@ -41,10 +41,10 @@ def assigned(statement: ast.stmt, imported: Imported) -> Iterator[Assigned]:
             if path:
                 yield Assigned(path, statement.value)
     call = _call(statement)
-    if call is not None and _is_setattr(call) and isinstance(call.args[1], ast.Constant):
-        before = imported.foreign(call.args[0])
-        if before:
-            yield Assigned(f"{before}.{call.args[1].value}", call.args[2])
+    if call is not None and _is_setattr(call):
+        before, name = imported.foreign(call.args[0]), constant(call.args[1])
+        if before and name:
+            yield Assigned(f"{before}.{name}", call.args[2])
 
 
 def changed(statement: ast.stmt, imported: Imported, *, calls: bool = False) -> Iterator[Changed]:
@@ -96,8 +96,8 @@ def _of_call(call: ast.Call, imported: Imported, calls: bool) -> Iterator[Change
             what = ast.unparse(call.args[0])
             yield Changed(origin, f"what `{what}` is, is only known at run time")
         if path:
-            is_constant = isinstance(call.args[1], ast.Constant)
-            yield Changed(path, "" if is_constant else "the name is only known at run time")
+            is_known = constant(call.args[1]) is not None
+            yield Changed(path, "" if is_known else "the name is only known at run time")
         return
     function = imported.foreign(call.func)
     if function and function.rpartition(".")[2].removesuffix("_once") in _LOGS:
@@ -160,18 +160,18 @@ def asks_for_what_is_assigned(statement: ast.If, imported: Imported) -> bool:
         return False
     if not isinstance(test.func, ast.Name) or test.func.id != "hasattr":
         return False
-    before, name = imported.foreign(test.args[0]), test.args[1]
-    if before is None or not isinstance(name, ast.Constant):
+    before, name = imported.foreign(test.args[0]), constant(test.args[1])
+    if before is None or name is None:
         return False
     return all(
-        [each.path for each in assigned(inner, imported)] == [f"{before}.{name.value}"]
+        [each.path for each in assigned(inner, imported)] == [f"{before}.{name}"]
         for inner in statement.body
     )
 
 
 def condition_on_environment(test: ast.expr, imported: Imported) -> str:
     """Return a condition on environment variables in the words of `when=`; empty for another."""
-    if not imported.paths.get("os") == "os":
+    if imported.paths.get("os") != "os":
         return ""
     names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
     if names - {"os", "bool", "int", "str"} or "os" not in names:
@@ -187,8 +187,8 @@ def _targets(statement: "ast.Assign | ast.AnnAssign") -> list[ast.expr]:
 
 
 def _call(statement: ast.stmt) -> ast.Call | None:
-    is_call = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
-    return statement.value if is_call else None  # type: ignore[attr-defined, no-any-return]
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return value if isinstance(value, ast.Call) else None
 
 
 def _is_setattr(call: ast.Call) -> bool:
@@ -207,5 +207,5 @@ def _base(target: ast.expr, imported: Imported) -> str | None:
 
 
 def _module_key(target: ast.expr) -> str:
-    key = target.slice if isinstance(target, ast.Subscript) else None
-    return str(key.value) if isinstance(key, ast.Constant) else "sys.modules"
+    key = constant(target.slice) if isinstance(target, ast.Subscript) else None
+    return key or "sys.modules"

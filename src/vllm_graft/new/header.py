@@ -37,11 +37,11 @@ _FIELDS = {
     "removal plan": "remove",
 }
 _FIELD = re.compile(
-    rf"\W*({'|'.join(sorted(_FIELDS, key=len, reverse=True))})\b\s*(?:\([^)]*\)|（[^）]*）)?"
-    r"\s*[:：]\s*(.*)",
+    rf"\W*({'|'.join(sorted(_FIELDS, key=len, reverse=True))})\b\s*(?:\([^)]*\)|\uff08[^\uff09]*\uff09)?"
+    r"\s*[:\uff1a]\s*(.*)",
     re.IGNORECASE,
 )
-_FILE = re.compile(r"\W*file\s*[:：]\s*([\w./-]+\.py)", re.IGNORECASE)
+_FILE = re.compile(r"\W*file\s*[:\uff1a]\s*([\w./-]+\.py)", re.IGNORECASE)
 _ENTRY = re.compile(r"\s*\d+\s*[.)]\s*(.*)")
 _QUOTED = re.compile(r"`{1,2}([\w.:]+)`{1,2}")
 _RULE = re.compile(r"\W*$")

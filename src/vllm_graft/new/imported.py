@@ -84,7 +84,7 @@ class Imported:
         if isinstance(expression, ast.Call):
             return self._called(expression)
         if isinstance(expression, ast.Subscript):
-            name = _constant(expression.slice)
+            name = constant(expression.slice)
             return self._module(name) if self.path(expression.value) == "sys.modules" else None
         return None
 
@@ -111,7 +111,7 @@ class Imported:
 
     def _called(self, call: ast.Call) -> str | None:
         """Follow `getattr(x, "name")` and `importlib.import_module("name")`."""
-        constants = [_constant(each) for each in call.args]
+        constants = [constant(each) for each in call.args]
         if isinstance(call.func, ast.Name) and call.func.id == "getattr" and len(constants) == 2:
             before = self.path(call.args[0])
             return f"{before}.{constants[1]}" if before and constants[1] else None
@@ -132,11 +132,11 @@ class Imported:
 def quoted(node: ast.AST) -> Iterator[str]:
     """Yield the dotted paths of vLLM that are written as strings."""
     for each in ast.walk(node):
-        if isinstance(each, ast.Constant) and isinstance(each.value, str):
-            if each.value.startswith("vllm."):
-                yield each.value
+        text = constant(each)
+        if text is not None and text.startswith("vllm."):
+            yield text
 
 
-def _constant(node: ast.expr) -> str | None:
-    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-    return node.value if is_text else None  # type: ignore[attr-defined]
+def constant(node: ast.AST) -> str | None:
+    """Return the string that an expression is; None for others."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None

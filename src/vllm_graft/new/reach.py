@@ -1,4 +1,4 @@
-"""Who else has a name that several modules share: whether a patch at its definition reaches more."""
+"""Who else has a name: whether a patch at its definition reaches more than one elsewhere."""
 
 import re
 from collections.abc import Collection

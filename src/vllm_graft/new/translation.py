@@ -263,6 +263,5 @@ def _code(assignment: Assignment) -> str:
 
 
 def _sentence(text: str) -> str:
-    return (
-        f"{text[0].upper()}{text[1:]}." if text[:1].isalpha() and "vllm" != text[:4] else f"{text}."
-    )
+    is_name = text.startswith("vllm") or not text[:1].isalpha()
+    return f"{text if is_name else text[0].upper() + text[1:]}."
