@@ -1,11 +1,11 @@
 """`vllm-graft new`: a package of patches, from nothing or from old patch files."""
 
-import sys
 from pathlib import Path
 
 import click
 
-from ..errors import GraftError, NewPackageError
+from ..errors import NewPackageError
+from .check import told
 
 _EXAMPLE = "acme"
 
@@ -30,7 +30,7 @@ _EXAMPLE = "acme"
 def new(names: tuple[str, ...], old: tuple[str, ...], sources: tuple[str, ...], path: Path) -> None:
     """Make a package with entry point, patches, tests and CI."""
     packages, files = _sorted_out(names, old)
-    try:
+    with told():
         if files:
             _from_files(packages, files, sources or ("installed",), path)
         elif not packages:
@@ -39,9 +39,6 @@ def new(names: tuple[str, ...], old: tuple[str, ...], sources: tuple[str, ...], 
             raise NewPackageError("--vllm only goes with --from")
         else:
             _from_nothing(packages[0], path)
-    except GraftError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(2)
 
 
 def _sorted_out(names: tuple[str, ...], old: tuple[str, ...]) -> tuple[list[str], list[Path]]:
@@ -67,7 +64,7 @@ def _from_nothing(package: str, path: Path | None) -> None:
 def _from_files(
     packages: list[str], files: list[Path], texts: tuple[str, ...], path: Path | None
 ) -> None:
-    from ..check.source import Source
+    from ..check.source import open_sources
     from ..new.folder import free_folder, write_folder
     from ..new.names import Names
     from ..new.translation import translate
@@ -75,7 +72,7 @@ def _from_files(
 
     names = Names.parse(packages[0] if packages else _EXAMPLE)
     folder = free_folder(path or Path(names.distribution)) if packages else None
-    done = translate(files, [Source.open(each) for each in texts], names)
+    done = translate(files, open_sources(texts), names)
     if folder is None:
         click.echo(declarations(done, names), nl=False)
     else:

@@ -37,8 +37,8 @@ _FIELDS = {
     "removal plan": "remove",
 }
 _FIELD = re.compile(
-    rf"\W*({'|'.join(sorted(_FIELDS, key=len, reverse=True))})\b\s*(?:\([^)]*\)|\uff08[^\uff09]*\uff09)?"
-    r"\s*[:\uff1a]\s*(.*)",
+    rf"\W*({'|'.join(sorted(_FIELDS, key=len, reverse=True))})\b"
+    r"\s*(?:\([^)]*\)|\uff08[^\uff09]*\uff09)?\s*[:\uff1a]\s*(.*)",
     re.IGNORECASE,
 )
 _FILE = re.compile(r"\W*file\s*[:\uff1a]\s*([\w./-]+\.py)", re.IGNORECASE)
