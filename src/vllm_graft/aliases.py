@@ -13,6 +13,7 @@ from typing import Any
 
 from .holders import Replaced, held
 from .landing import LANDINGS, Landing, inner, own
+from .patch import Patch
 from .sources import imports
 from .target import MISSING, Target
 
@@ -158,11 +159,21 @@ def _is_alias(replaced: Replaced, module: Any, name: str) -> bool:
     target = replaced.landing.patch.target
     if sys.modules.get(target.module) is module and name == target.qualname:
         return False
+    if _implements(module, replaced.landing.patch):
+        return False
     if _is_home(replaced):
         return True
     statements = imports(module)
     source = statements.get(name, statements.get("*", target.module))
     return source == target.module and module.__name__ != replaced.original.__module__
+
+
+def _implements(module: Any, patch: Patch) -> bool:
+    """Tell whether a module has the implementation of a patch, which calls the original there."""
+    if patch.lazy:
+        return sys.modules.get(Target.parse(patch.lazy).module) is module
+    home = getattr(patch.implementation, "__module__", None)
+    return home is not None and sys.modules.get(home) is module
 
 
 def _is_home(replaced: Replaced) -> bool:

@@ -95,6 +95,7 @@ class _File:
             for each in done.files
         }
         self._values: dict[int, str] = {}
+        self._replaced: set[Target] = set()
         self._entries = header.entries(file.path, file.text)
         self._remarks = list(file.remarks)
 
@@ -103,11 +104,10 @@ class _File:
         found, whole = placed(self._file, self._done.sources)
         kept, superseded, remarks = merged(self._file, found)
         self._remarks += [*whole, *remarks]
-        replaced = {each.newest.target for each in kept if each.newest.kind == "class"}
+        self._replaced = {each.newest.target for each in kept if each.newest.kind == "class"}
         translated: list[Translated] = []
         for group in (*kept, *superseded):
-            parent = Target(group.newest.target.module, group.newest.target.parent)
-            translated += self._translated(group, may_wrap=parent not in replaced)
+            translated += self._translated(group)
         kept.sort(key=lambda each: bool(each.newest.kind == "class"))  # after their members
         self._done.declarations += [self._declaration(each, translated) for each in kept]
         self._done.declarations += self._rest()
@@ -115,15 +115,19 @@ class _File:
         self._remarks.sort(key=lambda each: each.line)
         self._done.remarks += [(self._file, each) for each in self._remarks]
 
-    def _translated(self, group: Merged, *, may_wrap: bool) -> list[Translated]:
-        """Return what the copy leaves out.
+    def _loses_its_class(self, group: Merged) -> bool:
+        """Tell whether the file replaces the class of a member that it patches.
 
-        A `wrap` comes after every `replace`, and so would meet another class than the file did
-        where that replaces the class as well.
+        A `wrap` comes after every `replace`, and so would meet the other class.
         """
+        target = group.newest.target
+        return Target(target.module, target.parent) in self._replaced
+
+    def _translated(self, group: Merged) -> list[Translated]:
+        """Return what the copy leaves out."""
         newest = group.newest
         saved = None
-        if may_wrap and newest.operation == "replace" and not newest.problem:
+        if not self._loses_its_class(group) and newest.operation == "replace" and not newest.problem:
             saved = original(self._file, group.assignment, newest.kind)
         return [
             Translated(each, str(newest.target), self._value(each), saved)
@@ -188,6 +192,11 @@ class _File:
         yield from map(_sentence, dict.fromkeys((*group.notes, *newest.notes)))
         if wraps:
             yield "`wrap` hands over the original that the file kept."
+        if self._loses_its_class(group):
+            yield (
+                "The file replaces the class, too: where that overrides this, the status of the "
+                "patch is that others have replaced it."
+            )
         if assignment.given.kind == "class" and newest.operation == "replace":
             yield (
                 "`replace` reaches what the file reached: those who import the class afterwards. "

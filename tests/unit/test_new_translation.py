@@ -1,0 +1,440 @@
+"""What old patch files become: declarations that do to vLLM what the files did."""
+
+from pathlib import Path
+
+import pytest
+
+from .old_files import Workshop, changes
+
+
+@pytest.fixture
+def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("VLLM_GRAFT", "0")  # nothing is armed but what a test arms
+    return Workshop(tmp_path)
+
+
+# Each: the old file, and the declarations that it becomes.
+FILES = {
+    "a function of a module, by an alias": (
+        """
+        import vllm.core as core
+        def area(width, height=2): return "ours"
+        core.area = area
+        """,
+        ["replace vllm.core:area"],
+    ),
+    "a function of a module, imported from its package": (
+        """
+        from vllm import core
+        def area(width, height=2): return "ours"
+        core.area = area
+        """,
+        ["replace vllm.core:area"],
+    ),
+    "a method of an imported class": (
+        """
+        from vllm.core import Engine
+        def step(self, count=1): return f"ours {count}"
+        Engine.step = step
+        """,
+        ["replace vllm.core:Engine.step"],
+    ),
+    "a method by the whole path": (
+        """
+        import vllm.core
+        def step(self, count=1): return f"ours {count}"
+        vllm.core.Engine.step = step
+        """,
+        ["replace vllm.core:Engine.step"],
+    ),
+    "setattr": (
+        """
+        from vllm.core import Engine
+        def step(self, count=1): return "ours"
+        setattr(Engine, "step", step)
+        """,
+        ["replace vllm.core:Engine.step"],
+    ),
+    "a module by its name": (
+        """
+        import importlib, sys
+        import vllm.other
+        def area(width, height=2): return "ours"
+        importlib.import_module("vllm.core").area = area
+        sys.modules["vllm.other"].other = lambda: "ours"
+        """,
+        ["replace vllm.core:area", "replace vllm.other:other"],
+    ),
+    "an alias of the file": (
+        """
+        import vllm.core
+        cls = vllm.core.Engine
+        def step(self, count=1): return "ours"
+        cls.step = step
+        """,
+        ["replace vllm.core:Engine.step"],
+    ),
+    "descriptors": (
+        """
+        from vllm.core import Engine
+        def pick(items): return "ours"
+        def build(cls): return cls.__name__
+        def size(self): return 11
+        Engine.pick = staticmethod(pick)
+        Engine.build = classmethod(build)
+        Engine.size = property(size)
+        """,
+        [
+            "replace vllm.core:Engine.pick",
+            "replace vllm.core:Engine.build",
+            "replace vllm.core:Engine.size",
+        ],
+    ),
+    "a plain function where a static method was": (
+        """
+        from vllm.core import Engine
+        def pick(self, items): return f"{self.name} {items}"
+        Engine.pick = pick
+        """,
+        ["set vllm.core:Engine.pick"],
+    ),
+    "a property where a cached one was": (
+        """
+        from vllm.core import Engine
+        def cached(self): return object()
+        Engine.cached = property(cached)
+        """,
+        ["set vllm.core:Engine.cached"],
+    ),
+    "a class": (
+        """
+        import vllm.core
+        class Plain:
+            def who(self): return "ours"
+        vllm.core.Plain = Plain
+        """,
+        ["replace vllm.core:Plain"],
+    ),
+    "a subclass": (
+        """
+        import vllm.core
+        from vllm.core import Plain
+        class Ours(Plain):
+            def who(self): return "ours, " + super().who()
+        vllm.core.Plain = Ours
+        """,
+        ["replace vllm.core:Plain"],
+    ),
+    "a subclass by the whole path": (
+        """
+        import vllm.core
+        class Ours(vllm.core.Plain):
+            def who(self): return "ours, " + super().who()
+        vllm.core.Plain = Ours
+        """,
+        ["replace vllm.core:Plain"],
+    ),
+    "constants": (
+        """
+        import vllm.core as core
+        core.LIMIT = 100
+        core.Engine.slots = -8
+        """,
+        ["set vllm.core:LIMIT", "set vllm.core:Engine.slots"],
+    ),
+    "texts that look like references": (
+        """
+        import vllm.core as core
+        core.TEXT = "host:port"
+        """,
+        ["add vllm.core:TEXT"],
+    ),
+    "values that are computed": (
+        """
+        import functools
+        import vllm.core as core
+        def area(scale, width, height=2): return scale * width
+        core.area = functools.partial(area, 10)
+        core.LIMIT = core.LIMIT + 1
+        core.Engine.step = lambda self, count=1: (
+            "lambda"
+        )
+        """,
+        ["set vllm.core:area", "set vllm.core:LIMIT", "replace vllm.core:Engine.step"],
+    ),
+    "an original that is called": (
+        """
+        from vllm.core import Engine
+        _original_step = Engine.step
+        def step(self, *args, **kwargs):
+            return "ours, " + _original_step(self, *args, **kwargs)
+        Engine.step = step
+        """,
+        ["wrap vllm.core:Engine.step"],
+    ),
+    "originals of every kind": (
+        """
+        import functools
+        import vllm.core as core
+        from vllm.core import Engine
+        original_area = core.area
+        original_pick = Engine.pick
+        original_build = Engine.build.__func__
+        original_size = Engine.size.fget
+        original_fetch = core.fetch
+        @functools.wraps(original_area)
+        def area(width, height=2):
+            return original_area(width, height) + 1
+        def pick(items):
+            return original_pick(items) + 1
+        def build(cls):
+            return original_build(cls) + "!"
+        def size(self):
+            return original_size(self) + 1
+        async def fetch():
+            return await original_fetch() + "!"
+        core.area = area
+        Engine.pick = staticmethod(pick)
+        Engine.build = classmethod(build)
+        Engine.size = property(size)
+        core.fetch = fetch
+        """,
+        [
+            "wrap vllm.core:area",
+            "wrap vllm.core:Engine.pick",
+            "wrap vllm.core:Engine.build",
+            "wrap vllm.core:Engine.size",
+            "wrap vllm.core:fetch",
+        ],
+    ),
+    "a bound original of a class method": (
+        """
+        from vllm.core import Engine
+        original_build = Engine.build
+        def build(cls): return original_build() + "!"
+        Engine.build = classmethod(build)
+        """,
+        ["replace vllm.core:Engine.build"],
+    ),
+    "an original that two functions use": (
+        """
+        from vllm.core import Engine
+        _step = Engine.step
+        def step(self, count=1): return twice(self)
+        def twice(self): return _step(self) * 2
+        Engine.step = step
+        """,
+        ["replace vllm.core:Engine.step"],
+    ),
+    "an original that is kept on the class": (
+        """
+        from vllm.core import Engine
+        Engine.kept_step = Engine.step
+        def step(self, count=1): return "ours, " + self.kept_step(count)
+        Engine.step = step
+        """,
+        ["add vllm.core:Engine.kept_step", "replace vllm.core:Engine.step"],
+    ),
+    "names that vLLM does not have": (
+        """
+        import vllm.core as core
+        def new_name(): return "new"
+        def new_method(self): return "new method"
+        core.new_name = new_name
+        core.Engine.new_method = new_method
+        """,
+        ["add vllm.core:new_name", "add vllm.core:Engine.new_method"],
+    ),
+    "an inherited method": (
+        """
+        from vllm.core import Engine
+        def inherited(self): return "ours"
+        Engine.inherited = inherited
+        """,
+        ["replace vllm.core:Engine.inherited"],
+    ),
+    "a method of a class that is imported from elsewhere": (
+        """
+        from vllm.api import Engine
+        def step(self, count=1): return "ours"
+        Engine.step = step
+        """,
+        ["replace vllm.core:Engine.step"],
+    ),
+    "one function under two names": (
+        """
+        import vllm.api, vllm.core
+        def area(width, height=2): return "ours"
+        vllm.api.area = area
+        vllm.core.area = area
+        """,
+        ["replace vllm.core:area"],
+    ),
+    "a re-export that others have too": (
+        """
+        import vllm.api
+        def used_here(): return "ours"
+        vllm.api.used_here = used_here
+        """,
+        ["replace vllm.api:used_here"],
+    ),
+    "a re-export that nobody else has": (
+        """
+        import vllm.only
+        def hidden(): return "ours"
+        vllm.only.hidden = hidden
+        """,
+        ["replace vllm.hidden:hidden"],
+    ),
+    "several targets of one statement": (
+        """
+        import vllm.core, vllm.other
+        vllm.core.LIMIT = vllm.other.STATE = 5
+        """,
+        ["set vllm.core:LIMIT", "set vllm.other:STATE"],
+    ),
+    "one target twice": (
+        """
+        import vllm.core as core
+        core.LIMIT = 5
+        core.LIMIT = 6
+        """,
+        ["set vllm.core:LIMIT"],
+    ),
+    "two modules, whose patches import each other's targets": (
+        """
+        import vllm.core
+        import vllm.other
+        from vllm.core import Engine
+        def area(width, height=2): return vllm.other.other()
+        def other(): return "ours"
+        def step(self, count=1): return Engine.pick([1])
+        vllm.core.area = area
+        vllm.other.other = other
+        Engine.step = step
+        """,
+        ["replace vllm.core:area", "replace vllm.other:other", "replace vllm.core:Engine.step"],
+    ),
+    "a function that applies, called by the file": (
+        """
+        import vllm.core as core
+        def area(width, height=2): return "ours"
+        def apply_patches():
+            from vllm.core import Engine
+            def step(self, count=1): return "inner"
+            core.area = area
+            Engine.step = step
+            core.LIMIT = len("four")
+        apply_patches()
+        """,
+        ["replace vllm.core:area", "replace vllm.core:Engine.step", "set vllm.core:LIMIT"],
+    ),
+    "optional, where the file goes on without": (
+        """
+        import vllm.core as core
+        try:
+            from vllm.gone import gone
+        except ImportError:
+            gone = None
+        try:
+            import vllm.other as other
+            other.other = lambda: "ours"
+        except ImportError:
+            pass
+        if hasattr(core, "area"):
+            core.area = lambda width, height=2: "ours"
+        """,
+        ["replace vllm.other:other", "replace vllm.core:area"],
+    ),
+    "a loop": (
+        """
+        import vllm.core
+        from vllm.core import Base, Engine
+        def inherited(self): return "ours"
+        for cls in (Base, Engine):
+            cls.inherited = inherited
+        vllm.core.LIMIT = 2
+        """,
+        ["set vllm.core:LIMIT", "run vllm.core"],
+    ),
+    "names that are only known at run time": (
+        """
+        import vllm.core
+        def area(width, height=2): return "ours"
+        for name in ("area", "used_here"):
+            setattr(vllm.core, name, area)
+        """,
+        ["run vllm.core"],
+    ),
+    "what is changed in place": (
+        """
+        import vllm.core
+        vllm.core.TABLE["b"] = 2
+        vllm.core.TABLE.update(c=3)
+        vllm.core.LIMIT += 1
+        """,
+        ["run vllm.core"],
+    ),
+    "a condition that only the file can ask": (
+        """
+        import vllm.core as core
+        VERSION = (0, 32)
+        if VERSION > (0, 30):
+            core.LIMIT = 3
+        else:
+            core.LIMIT = 4
+        """,
+        ["run vllm.core"],
+    ),
+    "a module in the place of another": (
+        """
+        import sys, types
+        import vllm.api
+        ours = types.ModuleType("vllm.other")
+        ours.other = lambda: "ours"
+        ours.STATE = 1
+        sys.modules["vllm.other"] = ours
+        vllm.other = ours
+        vllm.api.who = lambda: "ours"
+        """,
+        ["replace vllm.api:who", "run vllm.other"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FILES, ids=str)
+def test_a_translation_does_what_the_file_did(workshop: Workshop, case: str) -> None:
+    text, declared = FILES[case]
+    file = workshop.old(text)
+    done = workshop.translated(file)
+    assert [f"{each.operation} {each.target}" for each in done.declarations] == declared
+    asked = workshop.run_old(file)
+    assert workshop.run_new(done) == asked
+    assert workshop.failed == []
+    assert changes(asked, workshop.run_nothing())
+
+
+def test_a_method_is_patched_before_its_class_is_replaced(workshop: Workshop) -> None:
+    """`wrap` would come after `replace`, and so meet the class that takes the place of its own."""
+    file = workshop.old("""
+        import vllm.core
+        from vllm.core import Plain
+
+        _who = Plain.who
+
+        class Ours(Plain):
+            def who(self):
+                return "ours, " + super().who()
+
+        vllm.core.Plain = Ours
+
+        def who(self):
+            return "patched " + _who(self)
+
+        Plain.who = who
+        """)
+    done = workshop.translated(file)
+    assert [each.operation for each in done.declarations] == ["replace", "replace"]
+    assert workshop.run_new(done) == workshop.run_old(file)
+    assert workshop.run_old(file)["plain"] == repr("ours, patched plain")
