@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from vllm_graft.errors import NewPackageError
+
 from .old_files import Workshop, changes
 
 
@@ -438,3 +440,213 @@ def test_a_method_is_patched_before_its_class_is_replaced(workshop: Workshop) ->
     assert [each.operation for each in done.declarations] == ["replace", "replace"]
     assert workshop.run_new(done) == workshop.run_old(file)
     assert workshop.run_old(file)["plain"] == repr("ours, patched plain")
+
+
+# Each: the old file, and of what is not translated the line, the reason and whether it stays done.
+LEFT = {
+    "a loop": (
+        """
+        from vllm.core import Base, Engine
+        for cls in (Base, Engine):
+            cls.inherited = None
+        """,
+        [(4, "it is in `for cls in (Base, Engine)`", True)],
+    ),
+    "a loop over names": (
+        """
+        import importlib
+        for name in ("vllm.core", "vllm.other"):
+            module = importlib.import_module(name)
+            module.LIMIT = 3
+        """,
+        [(5, "it is in `for name in ('vllm.core', 'vllm.other')`", True)],
+    ),
+    "a name that is only known at run time": (
+        """
+        import vllm.core
+        which = "area"
+        setattr(vllm.core, which, None)
+        """,
+        [(4, "the name is only known at run time", True)],
+    ),
+    "an object that is only known at run time": (
+        """
+        import vllm.core
+        engine = vllm.core.Engine("a")
+        engine.step = None
+        """,
+        [(4, "what `engine.step` is, is only known at run time", True)],
+    ),
+    "a container": (
+        """
+        import vllm.core
+        vllm.core.TABLE["a"] = 2
+        """,
+        [(3, "it changes a container in place", True)],
+    ),
+    "a method that changes its object": (
+        """
+        import vllm.core
+        vllm.core.TABLE.update(a=2)
+        """,
+        [(3, "it changes an object in place", True)],
+    ),
+    "a value in place": (
+        """
+        import vllm.core
+        vllm.core.LIMIT += 2
+        """,
+        [(3, "it changes a value in place", True)],
+    ),
+    "a deletion": (
+        """
+        import vllm.core
+        del vllm.core.LIMIT
+        """,
+        [(3, "it deletes a name", True)],
+    ),
+    "several at once": (
+        """
+        import vllm.core as core
+        core.LIMIT, core.TABLE = 1, {}
+        """,
+        [(3, "it assigns several things at once", True)],
+    ),
+    "with a name of the file": (
+        """
+        import vllm.core as core
+        mine = core.LIMIT = 1
+        """,
+        [(3, "it assigns several things at once", True)],
+    ),
+    "sys.modules": (
+        """
+        import sys
+        sys.modules["vllm.core"] = object()
+        """,
+        [(3, "it puts another module in the place of one", True)],
+    ),
+    "a module": (
+        """
+        import vllm.core
+        vllm.core = object()
+        """,
+        [(3, "it puts something in the place of a module", True)],
+    ),
+    "a call": (
+        """
+        import vllm.core
+        vllm.core.register_something("a")
+        """,
+        [(3, "it is a call, and what that changes cannot be told", True)],
+    ),
+    "a tool for tests": (
+        """
+        from unittest import mock
+        mock.patch("vllm.core.area").start()
+        """,
+        [(3, "it patches by a tool for tests", True)],
+    ),
+    "a decorator": (
+        """
+        from plugin_tools import patch_method
+        from vllm.core import Engine
+        @patch_method(Engine, "step")
+        def step(self): ...
+        """,
+        [(4, "what this decorator does cannot be told: it may patch what it is given", True)],
+    ),
+    "a condition": (
+        """
+        import vllm.core, vllm.other
+        if vllm.other.STATE:
+            vllm.core.LIMIT = 2
+        """,
+        [(4, "it is under the condition `if vllm.other.STATE`", True)],
+    ),
+    "an except block": (
+        """
+        import vllm.core
+        try:
+            import gone
+        except ImportError:
+            vllm.core.LIMIT = 2
+        """,
+        [(6, "it is in an `except` block", True)],
+    ),
+    "a function with arguments": (
+        """
+        import vllm.core
+        def apply(limit):
+            vllm.core.LIMIT = limit
+        vllm.core.TABLE = None
+        """,
+        [(4, "it is done whenever apply is called, and stays in the copy", False)],
+    ),
+    "what an implementation changes": (
+        """
+        import vllm.core
+        def area():
+            vllm.core.LIMIT = 5
+        vllm.core.area = area
+        """,
+        [(4, "it is done whenever area is called, and stays in the copy", False)],
+    ),
+    "a target that is assigned again": (
+        """
+        import vllm.core
+        vllm.core.LIMIT = 1
+        vllm.core.LIMIT = 2
+        """,
+        [(3, "line 4 assigns the same target again", False)],
+    ),
+    "a target under two conditions": (
+        """
+        import os
+        import vllm.core
+        if os.environ.get("A"):
+            vllm.core.LIMIT = 1
+        if os.environ.get("B"):
+            vllm.core.LIMIT = 2
+        """,
+        [
+            (5, "its target is assigned several times, under conditions", True),
+            (7, "its target is assigned several times, under conditions", True),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LEFT, ids=str)
+def test_what_cannot_be_translated_is_listed(workshop: Workshop, case: str) -> None:
+    """With its line and the reason; what stays done by the copy has a `run` that imports it."""
+    text, left = LEFT[case]
+    done = workshop.translated(workshop.old(text))
+    remarks = [each for _, each in done.remarks]
+    assert [(each.line, each.reason, each.stays) for each in remarks] == left
+    assert all(
+        f"old_patch.py:{line}:" in shown for (line, *_), shown in zip(left, done.left, strict=True)
+    )
+    runs = [each for each in done.declarations if each.operation == "run"]
+    assert bool(runs) == any(stays for *_, stays in left)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("import vllm.core\nx = vllm.core.LIMIT\n", id="reads"),
+        pytest.param("class A: pass\nA.b = 1\n", id="assigns to its own"),
+        pytest.param("import os\nos.linesep = ''\n", id="assigns to Python's"),
+        pytest.param("import vllm.core as core\ncore = 1\ncore.x = 2\n", id="has taken the name"),
+        pytest.param("import vllm.a as a\ndef f(a):\n    a.x = 1\n", id="has an argument"),
+        pytest.param("from vllm.logger import log\nlog.info('hello')\n", id="logs"),
+    ],
+)
+def test_a_file_that_patches_nothing_is_refused(workshop: Workshop, text: str) -> None:
+    with pytest.raises(NewPackageError, match=r"old_patch\.py' assigns nothing"):
+        workshop.translated(workshop.old(text))
+
+
+def test_nothing_of_the_file_is_executed(workshop: Workshop) -> None:
+    file = workshop.old("raise SystemExit(3)\nimport vllm.core\nvllm.core.LIMIT = 3\n")
+    assert len(workshop.translated(file).declarations) == 1

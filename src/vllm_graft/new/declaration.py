@@ -20,7 +20,7 @@ _GAPS = {
 
 @dataclass(frozen=True)
 class Reasons:
-    """What an old file says of why a patch exists. `hint` is prose that may say it."""
+    """What an old file says of why a patch exists. `hint` helps to write the rest."""
 
     why: str = ""
     how: str = ""
@@ -33,7 +33,7 @@ class Reasons:
         said: str = getattr(self, field)
         if said:
             return said
-        hint = f" (the old file says: {self.hint})" if field == "why" and self.hint else ""
+        hint = f" ({self.hint})" if field == "why" and self.hint else ""
         return f"{GAP} {_GAPS[field]}{hint}"
 
 

@@ -168,19 +168,22 @@ class _File:
             implementation=_literal(assignment) if is_literal else f'"{self._module}:{name}"',
             name=newest.target.name if is_literal else name,
             vllm=covering(filter(None, (each.source.version.version for each in kept))),
-            reasons=self._reasons(assignment),
+            reasons=self._reasons(assignment, is_new=newest.operation == "add"),
             comments=tuple(self._comments(group, kept, wraps)),
             required=assignment.required,
             when=assignment.when,
         )
 
-    def _reasons(self, assignment: Assignment) -> Reasons:
+    def _reasons(self, assignment: Assignment, *, is_new: bool) -> Reasons:
         texts: dict[str, str] = {}
         for entry in self._entries:
             if entry.is_about(self._file.path, assignment.path):
                 texts = {**entry.texts, **texts}
-        hint = header.nearby(self._file.text, assignment.line, assignment.given.node)
-        return Reasons(**{name: text for name, text in texts.items() if text}, hint=hint)
+        said = header.nearby(self._file.text, assignment.line, assignment.given.node)
+        hints = [f"the old file says: {said}"] if said else []
+        if is_new:
+            hints.append("is it a new name, or one that vLLM no longer has?")
+        return Reasons(**{name: text for name, text in texts.items() if text}, hint="; ".join(hints))
 
     def _comments(self, group: Merged, kept: list[Place], wraps: bool) -> Iterator[str]:
         assignment = group.assignment
@@ -272,5 +275,5 @@ def _code(assignment: Assignment) -> str:
 
 
 def _sentence(text: str) -> str:
-    is_name = text.startswith("vllm") or not text[:1].isalpha()
+    is_name = text.lower().startswith("vllm") or not text[:1].isalpha()
     return f"{text if is_name else text[0].upper() + text[1:]}."
