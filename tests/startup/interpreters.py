@@ -84,13 +84,13 @@ class Interpreter:
         return done.stdout
 
 
-def create(folder: Path) -> Interpreter:
-    """Make a virtual environment that has the libraries, but not the project."""
+def create(folder: Path, *more: str) -> Interpreter:
+    """Make a virtual environment that has the libraries, and more of them, but not the project."""
     venv.create(folder, symlinks=True, with_pip=False)
     interpreter = Interpreter(folder)
     # Python 3.13 imports encodings.utf_8_sig where there is any .pth file, whatever is in it.
     (interpreter.site_packages / "inert.pth").write_text("# nothing\n")
-    for source in _library_paths():
+    for source in _library_paths((*LIBRARIES, *more)):
         # Copied, not linked: pip takes a folder of links for an empty one, and removes it.
         copied = interpreter.site_packages / source.name
         if source.is_dir():
@@ -100,10 +100,10 @@ def create(folder: Path) -> Interpreter:
     return interpreter
 
 
-def _library_paths() -> set[Path]:
-    """Return the files and folders at the root of site-packages that the libraries consist of."""
+def _library_paths(names: Sequence[str]) -> set[Path]:
+    """Return the files and folders at the root of site-packages that libraries consist of."""
     found = set()
-    for distribution in _closure(LIBRARIES):
+    for distribution in _closure(names):
         for file in distribution.files or ():
             if file.parts[0] not in ("..", "__pycache__"):
                 found.add(Path(str(distribution.locate_file(file.parts[0]))))
