@@ -87,6 +87,7 @@ class Machine:
             "PATH": f"{self.interpreter.prefix / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "XDG_CACHE_HOME": str(self.folder / "cache"),
             "PIP_INDEX_URL": (self.folder / "index").as_uri(),
+            "PIP_CONFIG_FILE": os.devnull,
             "PIP_NO_BUILD_ISOLATION": "0",  # what builds is there; nothing has to be fetched
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         }
