@@ -239,7 +239,7 @@ class Workshop:
             sys.path[:] = path
             for name in set(sys.modules) - set(before):
                 file = str(getattr(sys.modules[name], "__file__", ""))
-                if file.startswith(str(self.folder)):
+                if name.partition(".")[0] == "vllm" or file.startswith(str(self.folder)):
                     del sys.modules[name]
 
 

@@ -200,6 +200,7 @@ def test_several_files_may_follow_from(folder: Path, vllm: str) -> None:
         ([], "no name is given"),
         (["acme", "other"], "one package at a time"),
         (["acme", "--vllm", "0.32.0"], "--vllm only goes with --from"),
+        (["--from", "good.py", "--path", "there"], "--path is for a package"),
         (["acme", "--from", "gone.py"], "'gone.py' cannot be read: No such file"),
         (["acme", "--from", "broken.py"], "'broken.py' is not Python: "),
         (["acme", "--from", "bytes.py"], "'bytes.py' cannot be decoded: "),

@@ -165,6 +165,70 @@ FILES = {
         """,
         ["set vllm.core:area", "set vllm.core:LIMIT", "replace vllm.core:Engine.step"],
     ),
+    "statements that share a line, in letters of several bytes": (
+        """
+        import vllm.core as core; name = "\u00fcber"; core.area = lambda width, height=2: name
+        pi = "\u03c0"; core.LIMIT = 3; core.Engine.slots = len("\u00fc" + pi) ; # two
+        """,
+        ["replace vllm.core:area", "set vllm.core:LIMIT", "set vllm.core:Engine.slots"],
+    ),
+    "statements over several lines": (
+        """
+        from __future__ import annotations
+        import vllm.core as core
+        setattr(
+            core.Engine,
+            "step",
+            (lambda self, count=1: (
+                "ours"
+            )),
+        )
+        core.LIMIT: int = (
+            len("four")
+        )
+        core.area = (
+            lambda width, height=2:
+                "ours"
+        )
+        """,
+        ["replace vllm.core:Engine.step", "set vllm.core:LIMIT", "replace vllm.core:area"],
+    ),
+    "a decorator that makes an object": (
+        """
+        import functools
+        import vllm.core as core
+        @functools.lru_cache
+        def area(width, height=2): return "ours"
+        core.area = area
+        """,
+        ["set vllm.core:area"],
+    ),
+    "a function that is defined under a condition": (
+        """
+        import sys
+        import vllm.core as core
+        if sys.version_info >= (3,):
+            def area(width, height=2): return "ours"
+        else:
+            def area(width, height=2): return "for old ones"
+        core.area = area
+        """,
+        ["set vllm.core:area"],
+    ),
+    "an import with a fallback": (
+        """
+        from typing import TYPE_CHECKING
+        if TYPE_CHECKING:
+            from vllm.core import Plain
+        try:
+            from vllm.core import Engine
+        except ImportError:
+            from vllm.older import Engine
+        def step(self, count=1) -> "Plain": return "ours"
+        Engine.step = step
+        """,
+        ["replace vllm.core:Engine.step"],
+    ),
     "an original that is called": (
         """
         from vllm.core import Engine
@@ -440,6 +504,66 @@ def test_a_method_is_patched_before_its_class_is_replaced(workshop: Workshop) ->
     assert [each.operation for each in done.declarations] == ["replace", "replace"]
     assert workshop.run_new(done) == workshop.run_old(file)
     assert workshop.run_old(file)["plain"] == repr("ours, patched plain")
+
+
+def test_implementations_may_come_from_elsewhere(workshop: Workshop) -> None:
+    """As most do in plugins; the copy imports them as the file did."""
+    workshop.old(
+        "def area(width, height=2): return 'ours'\nclass Plain:\n    def who(self): return 'ours'\n",
+        "ops.py",
+    )
+    file = workshop.old("""
+        import vllm.core as core
+        from ops import Plain, area
+        core.area = area
+        core.Plain = Plain
+        """)
+    done = workshop.translated(file)
+    declared = [f"{each.operation} {each.target}" for each in done.declarations]
+    assert declared == ["replace vllm.core:area", "replace vllm.core:Plain"]
+    assert workshop.run_new(done) == workshop.run_old(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "operations", "calls"),
+    [
+        ("    core.area = area\n", ["replace"], False),
+        ("    inner = area\n    core.area = inner\n", ["set"], True),
+        ("    core.area = area\n    core.TABLE['b'] = 2\n", ["replace", "run"], True),
+    ],
+)
+def test_a_function_that_the_plugin_calls_is_taken_as_called(
+    workshop: Workshop, text: str, operations: list[str], calls: bool
+) -> None:
+    """The copy calls it itself where something is left for it to do."""
+    file = workshop.old(
+        "import vllm.core as core\n\ndef area(width, height=2): return 'ours'\n\n"
+        f"def register():\n{text}"
+    )
+    done = workshop.translated(file)
+    assert [each.operation for each in done.declarations] == operations
+    assert "The file does this when somebody calls register()." in done.declarations[0].comments
+    (copy,) = done.copies.values()
+    assert copy.endswith("\nregister()\n") == calls
+    answers = workshop.run_new(done)
+    file.write_text(f"{file.read_text()}\nregister()\n")
+    assert answers == workshop.run_old(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("patch-core.py", "patch_core"),
+        ("2nd.py", "_2nd"),
+        ("import.py", "_import"),
+        ("__init__.py", "plugin"),
+        ("k\u00e4rn.py", "k_rn"),
+    ],
+)
+def test_a_copy_has_the_name_of_its_file(workshop: Workshop, name: str, module: str) -> None:
+    done = workshop.translated(workshop.old("import vllm.core\nvllm.core.LIMIT = 7\n", name))
+    assert list(done.copies) == [f"src/acme_vllm/impl/{module}.py"]
+    assert workshop.run_new(done)["LIMIT"] == "7"
 
 
 # Each: the old file, and of what is not translated the line, the reason and whether it stays done.

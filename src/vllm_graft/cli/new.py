@@ -27,10 +27,18 @@ _EXAMPLE = "acme"
     help="With --from: a vLLM in which targets are resolved; installed by default.",
 )
 @click.option("--path", type=click.Path(path_type=Path), help="The folder; ./PACKAGE by default.")
-def new(names: tuple[str, ...], old: tuple[str, ...], sources: tuple[str, ...], path: Path) -> None:
-    """Make a package with entry point, patches, tests and CI."""
+def new(
+    names: tuple[str, ...], old: tuple[str, ...], sources: tuple[str, ...], path: Path | None
+) -> None:
+    """Make a package of patches, with entry point, tests and CI.
+
+    It has a first patch, or with --from those of old patch files, which assign to names of vLLM.
+    The files are read, not executed.
+    """
     packages, files = _sorted_out(names, old)
     with told():
+        if files and path and not packages:
+            raise NewPackageError("--path is for a package. Name it, for example 'acme-vllm'")
         if files:
             _from_files(packages, files, sources or ("installed",), path)
         elif not packages:

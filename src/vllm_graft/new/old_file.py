@@ -1,6 +1,8 @@
 """What an old patch file says: plain values."""
 
 import ast
+import keyword
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,8 +89,19 @@ class OldFile:
     @property
     def module(self) -> str:
         """The name that its copy has as a module."""
-        name = "".join(each if each.isalnum() else "_" for each in self.path.stem)
-        return f"_{name}" if name[:1].isdigit() else name
+        stem = self.path.resolve().parent.name if self.is_package else self.path.stem
+        name = re.sub(r"\W", "_", stem, flags=re.ASCII)
+        return f"_{name}" if name[:1].isdigit() or keyword.iskeyword(name) else name
+
+    @property
+    def is_package(self) -> bool:
+        """Whether it is the `__init__.py` of a package."""
+        return self.path.name == "__init__.py"
+
+    @property
+    def imported_as(self) -> str:
+        """The name by which others import it."""
+        return ".".join(filter(None, [self.package, "" if self.is_package else self.path.stem]))
 
     @property
     def name(self) -> str:

@@ -91,8 +91,7 @@ class _File:
         self._module = f"{names.package}.impl.{file.module}"
         self._path = f"src/{names.package}/impl/{file.module}.py"
         self._siblings = {
-            f"{each.package}.{each.path.stem}".strip("."): f"{names.package}.impl.{each.module}"
-            for each in done.files
+            each.imported_as: f"{names.package}.impl.{each.module}" for each in done.files
         }
         self._values: dict[int, str] = {}
         self._replaced: set[Target] = set()
@@ -127,7 +126,11 @@ class _File:
         """Return what the copy leaves out."""
         newest = group.newest
         saved = None
-        if not self._loses_its_class(group) and newest.operation == "replace" and not newest.problem:
+        if (
+            not self._loses_its_class(group)
+            and newest.operation == "replace"
+            and not newest.problem
+        ):
             saved = original(self._file, group.assignment, newest.kind)
         return [
             Translated(each, str(newest.target), self._value(each), saved)
@@ -183,7 +186,9 @@ class _File:
         hints = [f"the old file says: {said}"] if said else []
         if is_new:
             hints.append("is it a new name, or one that vLLM no longer has?")
-        return Reasons(**{name: text for name, text in texts.items() if text}, hint="; ".join(hints))
+        return Reasons(
+            **{name: text for name, text in texts.items() if text}, hint="; ".join(hints)
+        )
 
     def _comments(self, group: Merged, kept: list[Place], wraps: bool) -> Iterator[str]:
         assignment = group.assignment
