@@ -51,6 +51,13 @@ class Declaration:
     comments: tuple[str, ...] = ()
     required: bool = True
     when: str = ""
+    name_is_made: bool = False
+    """Whether `name` is one that only the copy has."""
+
+    @property
+    def target_name(self) -> str:
+        """The last part of the target."""
+        return self.target.split(" ")[0].rpartition(":")[2].rpartition(".")[2]
 
     def lines(self, taken: set[str]) -> Iterator[str]:
         """Yield the lines of its source; ids that are taken are not given again."""
@@ -67,7 +74,8 @@ class Declaration:
 
     def _options(self, taken: set[str]) -> Iterator[str]:
         default = self.name.strip("_").replace("_", "-").lower()
-        chosen = free_name(self._wished(default, taken), taken)
+        wished = self.target_name if self.name_is_made else self._wished(default, taken)
+        chosen = free_name(wished, taken)
         taken.add(chosen)
         if chosen != default:
             yield f'    id="{chosen}",'

@@ -49,7 +49,7 @@ def shared_values(names: Names, vllm: Sequence[str]) -> dict[str, str]:
         "distribution": names.distribution,
         "package": names.package,
         "patch_set": names.patch_set,
-        "description": f"Patches of vLLM: {names.distribution}.",
+        "description": "Patches of vLLM, declared with vllm-graft.",
         "vllm": ", ".join(f'"{each}"' for each in vllm),
         "sources": " ".join(f"--vllm {each}" for each in vllm),
     }

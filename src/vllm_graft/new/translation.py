@@ -175,6 +175,7 @@ class _File:
             comments=tuple(self._comments(group, kept, wraps)),
             required=assignment.required,
             when=assignment.when,
+            name_is_made=not is_literal and not assignment.given.name,
         )
 
     def _reasons(self, assignment: Assignment, *, is_new: bool) -> Reasons:
