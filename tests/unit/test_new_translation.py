@@ -302,6 +302,27 @@ FILES = {
         """,
         ["add vllm.core:Engine.kept_step", "replace vllm.core:Engine.step"],
     ),
+    "what has been patched, put elsewhere": (
+        """
+        from vllm.core import Base, Engine
+        def step(self, count=1): return "ours"
+        Engine.step = step
+        Base.inherited = Engine.step
+        """,
+        ["set vllm.core:Base.inherited", "run vllm.core"],
+    ),
+    "a target that is wrapped twice": (
+        """
+        from vllm.core import Engine
+        first_step = Engine.step
+        def step(self, count=1): return "inner " + first_step(self, count)
+        Engine.step = step
+        second_step = Engine.step
+        def outer(self, count=1): return "outer " + second_step(self, count)
+        Engine.step = outer
+        """,
+        ["run vllm.core"],
+    ),
     "names that vLLM does not have": (
         """
         import vllm.core as core
@@ -509,7 +530,8 @@ def test_a_method_is_patched_before_its_class_is_replaced(workshop: Workshop) ->
 def test_implementations_may_come_from_elsewhere(workshop: Workshop) -> None:
     """As most do in plugins; the copy imports them as the file did."""
     workshop.old(
-        "def area(width, height=2): return 'ours'\nclass Plain:\n    def who(self): return 'ours'\n",
+        "def area(width, height=2): return 'ours'\n"
+        "class Plain:\n    def who(self): return 'ours'\n",
         "ops.py",
     )
     file = workshop.old("""

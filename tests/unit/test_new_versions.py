@@ -162,3 +162,31 @@ def test_several_files_become_one_set(workshop: Workshop) -> None:
     answers = workshop.run_new(done)
     assert (answers["other"], answers["plain"]) == (repr("ours"), repr("ours"))
     assert workshop.failed == []
+
+
+def test_of_two_files_that_claim_a_target_the_later_wins(workshop: Workshop) -> None:
+    """As it would if both were imported in that order; a set cannot have both."""
+    first = workshop.old(AREA, "first.py")
+    second = workshop.old(AREA.replace('"ours"', '"theirs"'), "second.py")
+    done = workshop.translated(first, second)
+    (declaration,) = done.declarations
+    assert declaration.implementation == '"acme_vllm.impl.second:area"'
+    assert "second.py:7 assigns the same target afterwards" in done.left[0]
+    assert workshop.run_new(done) == workshop.run_old(first, second)
+
+
+def test_originals_that_two_files_call_make_a_chain(workshop: Workshop) -> None:
+    text = """
+        from vllm.core import Engine
+
+        original = Engine.step
+
+        def step(self, count=1):
+            return "{} " + original(self, count)
+
+        Engine.step = step
+        """
+    files = [workshop.old(text.replace("{}", name), f"{name}.py") for name in ("first", "second")]
+    done = workshop.translated(*files)
+    assert [each.operation for each in done.declarations] == ["wrap", "wrap"]
+    assert workshop.run_new(done)["step"] == workshop.run_old(*files)["step"]

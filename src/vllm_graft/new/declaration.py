@@ -5,7 +5,10 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ..patch import GAP, Operation
+from packaging.specifiers import SpecifierSet
+
+from ..patch import EXCLUSIVE, GAP, Operation
+from ..ranges import overlap
 from ..validate import NAME
 from .given import literal
 
@@ -53,6 +56,12 @@ class Declaration:
     when: str = ""
     name_is_made: bool = False
     """Whether `name` is one that only the copy has."""
+
+    def excludes(self, other: "Declaration") -> bool:
+        """Tell whether a set may not have both, since one would discard the other."""
+        exclusive = self.operation in EXCLUSIVE and other.operation in EXCLUSIVE
+        same = self.target == other.target and "|" not in self.target
+        return exclusive and same and overlap(SpecifierSet(self.vllm), SpecifierSet(other.vllm))
 
     @property
     def target_name(self) -> str:

@@ -13,7 +13,7 @@ _MUTATORS = frozenset(
     | {"clear", "appendleft", "__setitem__", "__setattr__"}
 )
 _REGISTERS = ("register", "patch", "override", "install", "monkey", "set_", "define", "impl")
-_LOGS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
+_LOGS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log", "print"})
 _HARMLESS_DECORATORS = frozenset({"wraps", "update_wrapper"})
 
 
@@ -69,6 +69,23 @@ def changed(statement: ast.stmt, imported: Imported, *, calls: bool = False) -> 
             yield from _of_call(call, imported, calls)
 
 
+def read(statement: ast.stmt, imported: Imported) -> Iterator[str]:
+    """Yield the paths of others that a simple statement reads; what it logs does not count."""
+    call = _call(statement)
+    if call is not None and _logs(imported.foreign(call.func) or ast.unparse(call.func)):
+        return
+    if call is not None and _is_setattr(call):
+        yield from imported.mentioned(call.args[2])
+        return
+    value = getattr(statement, "value", None)
+    if isinstance(value, ast.expr):
+        yield from imported.mentioned(value)
+
+
+def _logs(function: str) -> bool:
+    return function.rpartition(".")[2].removesuffix("_once") in _LOGS
+
+
 def _assignment(statement: "ast.Assign | ast.AnnAssign", imported: Imported) -> Iterator[Changed]:
     paths = [_base(target, imported) for target in _targets(statement)]
     for target in _targets(statement):
@@ -100,7 +117,7 @@ def _of_call(call: ast.Call, imported: Imported, calls: bool) -> Iterator[Change
             yield Changed(path, "" if is_known else "the name is only known at run time")
         return
     function = imported.foreign(call.func)
-    if function and function.rpartition(".")[2].removesuffix("_once") in _LOGS:
+    if function and _logs(function):
         return
     arguments = [path for each in call.args for path in imported.mentioned(each)]
     written = list(quoted(call))

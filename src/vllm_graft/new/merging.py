@@ -64,6 +64,11 @@ def merged(
     remarks: list[Remark] = []
     for same in _by_target(_at_definitions(list(found))).values():
         last = same[-1]
+        read_at = max(a.read_at for m in same for a in m.assignments)
+        if read_at:
+            reason = f"line {read_at} reads what it has assigned"
+            remarks += [remark(file, a, reason, stays=True) for m in same for a in m.assignments]
+            continue
         if any(each.assignment.when != last.assignment.when for each in same):
             reason = "its target is assigned several times, under conditions"
             remarks += [remark(file, a, reason, stays=True) for m in same for a in m.assignments]

@@ -34,7 +34,8 @@ class Assignment:
 
     `path` is the dotted path that it names, `module` the part of it that an import statement takes
     for a module. `applier` is the function that it is in. It is not `required` where the file goes
-    on without it, and `when` is the condition on the environment that it is under.
+    on without it, and `when` is the condition on the environment that it is under. `read_at` is the
+    line where the file reads afterwards what it has assigned, 0 for none.
     """
 
     line: int
@@ -45,6 +46,7 @@ class Assignment:
     applier: str = ""
     required: bool = True
     when: str = ""
+    read_at: int = 0
 
 
 @dataclass(frozen=True)

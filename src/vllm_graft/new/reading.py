@@ -34,7 +34,7 @@ def read_old_file(path: Path) -> OldFile:
         tree=tree,
         package=reader.imported.package,
         imported=reader.imported,
-        assignments=tuple(reader.assignments),
+        assignments=tuple(reader.with_readers()),
         remarks=tuple(sorted(reader.remarks, key=lambda each: each.line)),
         saved=reader.saved,
         called=frozenset(reader.called),
@@ -78,6 +78,7 @@ class _Reader:
         self._definitions: dict[str, syntax.Definition] = {}
         self._bound = Counter(syntax.bound_names(self.tree.body))
         self._given = effects.given_names(self.tree)
+        self._reads: list[tuple[int, int, str]] = []
         self._used_inside = syntax.names_in_functions(self.tree)
 
     def read(self) -> None:
@@ -92,6 +93,16 @@ class _Reader:
             nested = dict.fromkeys(local) | syntax.definitions(node.body)
             inner = _Scope(self.imported.inner(*local), applier=name, nested=nested)
             self._statements(node.body, inner)
+
+    def with_readers(self) -> Iterator[Assignment]:
+        """Yield the assignments, each with where the file reads its target afterwards."""
+        for index, each in enumerate(self.assignments):
+            lines = [
+                line
+                for done, line, path in self._reads
+                if done > index and f"{path}.".startswith(f"{each.path}.")
+            ]
+            yield replace(each, read_at=lines[0]) if lines else each
 
     def _may_apply(self, node: syntax.Definition) -> bool:
         return (
@@ -170,6 +181,8 @@ class _Reader:
     def _simple(self, statement: ast.stmt, scope: _Scope) -> None:
         assigned = list(effects.assigned(statement, scope.imported))
         changed = list(effects.changed(statement, scope.imported, calls=not scope.applier))
+        for path in effects.read(statement, scope.imported):
+            self._reads.append((len(self.assignments), statement.lineno, path))
         call = syntax.called(statement)
         if call in self._definitions:
             self.called.add(call)

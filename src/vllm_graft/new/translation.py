@@ -13,7 +13,7 @@ from ..target import Target, is_lazy
 from . import header
 from .copying import Translated, copied
 from .declaration import Declaration, Reasons
-from .merging import Merged, merged, placed
+from .merging import Merged, merged, placed, remark
 from .names import Names
 from .old_file import Assignment, OldFile, Remark
 from .originals import original
@@ -31,6 +31,18 @@ class Translation:
     declarations: list[Declaration] = field(default_factory=list)
     copies: dict[str, str] = field(default_factory=dict)
     remarks: list[tuple[OldFile, Remark]] = field(default_factory=list)
+    _claims: dict[Declaration, tuple[OldFile, Assignment]] = field(default_factory=dict)
+
+    def add(self, declaration: Declaration, file: OldFile, assignment: Assignment) -> None:
+        """Add a declaration. Of two files that claim one target the one given later wins."""
+        for before, (other, first) in list(self._claims.items()):
+            if before.excludes(declaration):
+                self.declarations.remove(before)
+                del self._claims[before]
+                reason = f"{file.name}:{assignment.line} assigns the same target afterwards"
+                self.remarks.append((other, remark(other, first, reason)))
+        self.declarations.append(declaration)
+        self._claims[declaration] = (file, assignment)
 
     @property
     def left(self) -> list[str]:
@@ -108,7 +120,8 @@ class _File:
         for group in (*kept, *superseded):
             translated += self._translated(group)
         kept.sort(key=lambda each: bool(each.newest.kind == "class"))  # after their members
-        self._done.declarations += [self._declaration(each, translated) for each in kept]
+        for each in kept:
+            self._done.add(self._declaration(each, translated), self._file, each.assignment)
         self._done.declarations += self._rest()
         self._done.copies[self._path] = copied(self._file, translated, self._siblings)
         self._remarks.sort(key=lambda each: each.line)
