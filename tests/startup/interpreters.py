@@ -15,7 +15,7 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
-LIBRARIES = ("click", "packaging", "rich", "wrapt", "pip") + (
+LIBRARIES = ("click", "jinja2", "packaging", "rich", "wrapt", "pip") + (
     ("tomli",) if sys.version_info < (3, 11) else ()
 )
 """What an environment has besides the project: its dependencies, and the installer."""
