@@ -93,6 +93,7 @@ def test_a_range_that_is_true_says_nothing(row: Callable[..., Row]) -> None:
         ({"fixed_by": lambda source: "FIXED" in source}, []),
         ({"review": "2026-11-30"}, [("warning", "review", None)]),
         ({"review": "2026-12-01"}, []),
+        ({"why": "FILL IN: why"}, [("error", "gap", None)]),
         ({"target": "torch:f"}, [("note", "unknown", "0.30.0"), ("note", "unknown", "0.31.0")]),
     ],
 )
@@ -109,6 +110,8 @@ def test_findings_say_what_to_do(row: Callable[..., Row]) -> None:
         "apply to 0.30.0, 0.31.0"
     )
     assert "it is at vllm.b:f (vllm/b.py:1, 67% alike)" in wide["moved"]
+    gaps = row(why="FILL IN: why", remove="FILL IN: when").findings[0].message
+    assert gaps == "yet to be written: why=, remove="
     fixed = row(fixed_by="0.31").findings[0].message
     assert fixed == (
         "remove it, or end its range <0.32,>=0.30 below 0.31.0: vLLM has the fix since 0.31"

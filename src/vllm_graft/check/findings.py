@@ -43,6 +43,9 @@ def findings_of(patch: Patch, cells: "Sequence[Cell]", today: date) -> Iterator[
     for cell in cells:
         yield from _of_cell(patch, cell)
     yield from _of_range(patch, cells)
+    if patch.gaps:
+        fields = ", ".join(f"{name}=" for name in patch.gaps)
+        yield Finding("error", "gap", patch, f"yet to be written: {fields}")
     if patch.review is not None and patch.review <= today:
         yield Finding("warning", "review", patch, f"it was to be reviewed by {patch.review}")
 

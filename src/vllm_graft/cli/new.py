@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from ..errors import NewPackageError
-from .check import told
+from .sources import told
 
 _EXAMPLE = "acme"
 
