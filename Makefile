@@ -13,7 +13,7 @@ MATRIX := 0.27.1 0.28.0 0.29.0 0.30.0 0.31.0 0.32.0
 TORCH       := torch==2.13.0+cpu
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: demo env test lint test-unit test-startup test-engine test-matrix test-pythons bench bench-models bench-engine clean
+.PHONY: demo env test lint test-unit test-releases test-startup test-browser browser test-engine check lock test-matrix test-pythons bench bench-check bench-models bench-engine clean
 
 demo: $(ENV)/.ready
 	$(BIN)/vllm-graft demo
@@ -21,7 +21,7 @@ demo: $(ENV)/.ready
 # The environment for VLLM=… alone, without running anything in it.
 env: $(ENV)/.ready
 
-test: lint test-unit test-startup test-engine
+test: lint test-unit test-releases test-startup test-browser test-engine
 
 lint: $(ENV)/.ready
 	$(BIN)/ruff check .
@@ -34,6 +34,41 @@ test-unit: $(ENV)/.ready
 
 test-startup: $(ENV)/.ready
 	$(BIN)/python -m pytest tests/startup
+
+# The page of a survey, in a real headless browser.
+test-browser: $(ENV)/.ready browser
+	$(BIN)/python -m pytest tests/browser
+
+# Playwright's own builds are not downloaded: any Chromium of the machine will do, else Debian's.
+CHROMIUM := chromium google-chrome chromium-browser google-chrome-stable
+browser:
+	@for name in "$${VLLM_GRAFT_CHROMIUM:-}" $(CHROMIUM); do \
+	  [ -n "$$name" ] && command -v "$$name" >/dev/null 2>&1 && exit 0; \
+	done; \
+	if [ "$$(id -u)" = 0 ]; then root=; else root='sudo -n'; fi; \
+	echo "== set-up: Debian's chromium, for tests/browser"; \
+	{ command -v apt-get && $$root true; } >/dev/null 2>&1 \
+	  && $$root apt-get update -qq \
+	  && $$root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+	       chromium fonts-dejavu-core >/dev/null \
+	  && exit 0; \
+	echo "No Chromium is found, and it cannot be installed here. Install one (Debian: apt-get" >&2; \
+	echo "install chromium), or name it: make test-browser VLLM_GRAFT_CHROMIUM=/path/to/chrome" >&2; \
+	exit 1
+
+# The built-in patches on releases of vLLM, from source alone: whether they fit, and their lock.
+RELEASES ?= >=0.9.2
+OURS     := vllm-graft/*,vllm-cpu/*,models/*
+LOCK     := src/vllm_graft/builtin/graft.lock
+check: $(ENV)/.ready
+	$(BIN)/vllm-graft check --select '$(OURS)' --vllm '$(RELEASES)'
+	$(BIN)/vllm-graft lock --select '$(OURS)' --vllm '$(RELEASES)' --output $(LOCK) --check
+
+test-releases:
+	$(MAKE) check RELEASES=newest:3
+
+lock: $(ENV)/.ready
+	$(BIN)/vllm-graft lock --select '$(OURS)' --vllm '$(RELEASES)' --output $(LOCK)
 
 test-engine: $(ENV)/.ready
 	@echo "== engine tests on vLLM $(VLLM): about a dozen engine starts of a minute each"
@@ -58,6 +93,11 @@ test-pythons:
 bench: $(ENV)/.ready
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/sweep.py
+
+# What a check costs, beside mpat and griffe. Releases are fetched from the index at first.
+bench-check: $(ENV)/.ready
+	$(PIP) install --quiet -e '.[bench]'
+	$(BIN)/python benchmarks/check.py
 
 # Registering, decoding, loading, and two engines on a checkpoint of 2 GB.
 bench-models: $(ENV)/.ready

@@ -1,5 +1,6 @@
 """Which trees a source is: a folder, an archive, a revision, a release, or what is installed."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from .packed import PackedTree
 
 INSTALLED = "installed"
+
+_NEWEST = re.compile(r"newest:([1-9]\d*)")
 
 _TARS = (".tar.gz", ".tgz", ".tar", ".tar.bz2", ".tar.xz")
 _ZIPS = (".whl", ".zip")
@@ -38,8 +41,9 @@ def open_trees(*sources: str, progress: "Progress | None" = None) -> list[Tree]:
 def expanded(*sources: str) -> list[str]:
     """Return the single sources that are named, each of which `open_tree` opens.
 
-    A specifier (`>=0.31,<0.33`) names the releases on the index that are in it, a range
-    (`PATH@A..B`) both its ends. What exists as a path is one source, whatever it looks like.
+    A specifier (`>=0.31,<0.33`) names the releases on the index that are in it, `newest:3` the
+    last three of them all, a range (`PATH@A..B`) both its ends. What exists as a path is one source,
+    whatever it looks like.
     """
     return [*dict.fromkeys(each for source in sources for each in _expanded(source))]
 
@@ -52,6 +56,11 @@ def _expanded(source: str) -> list[str]:
         from .index import releases_within
 
         return [str(each) for each in releases_within(specifier)]
+    newest = _NEWEST.fullmatch(source)
+    if newest is not None:
+        from .index import releases_within
+
+        return [str(each) for each in releases_within(SpecifierSet())[-int(newest[1]) :]]
     from .revision import RevisionRange
 
     ends = RevisionRange.parse(source)
@@ -84,7 +93,7 @@ def open_tree(source: str, progress: "Progress | None" = None) -> Tree:
     else:
         raise SourceError(
             f"{source!r} does not exist. A source is a folder, a wheel, an sdist, PATH@REVISION, a "
-            f"version like 0.32.0, a specifier like '>=0.31', or {INSTALLED!r}"
+            f"version like 0.32.0, a specifier like '>=0.31', newest:3, or {INSTALLED!r}"
         )
     if not path.name.endswith(_TARS):  # to look into one takes a second: the first question does
         tree.raise_if_not_vllm()

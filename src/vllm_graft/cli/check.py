@@ -50,10 +50,11 @@ def check(
 ) -> None:
     """Tell which patch still fits which vLLM, from its sources alone.
 
-    SOURCE is `installed`, a version (0.32.0) or range of versions ('>=0.31') from the package
-    index, a wheel, an sdist, a folder, or a revision of a git clone (PATH@REVISION). Without one
-    the table [tool.vllm-graft] of the project says, or else what is installed is meant. For a range
-    of revisions (PATH@A..B) the first commit that breaks each patch is looked for.
+    SOURCE is `installed`, a version (0.32.0), range of versions ('>=0.31') or the last few
+    (newest:3) on the package index, a wheel, an sdist, a folder, or a revision of a git clone
+    (PATH@REVISION). Without one the table [tool.vllm-graft] of the project says, or else what is
+    installed is meant. For a range of revisions (PATH@A..B) the first commit that breaks each patch
+    is looked for.
     """
     with told():
         project = find_project()
