@@ -679,6 +679,21 @@ LEFT = {
         """,
         [(3, "it puts something in the place of a module", True)],
     ),
+    "a name that torch makes": (
+        """
+        import torch, vllm.core
+        torch.ops.vllm.area = None
+        """,
+        [(3, "torch makes this name at run time, when it is asked for", True)],
+    ),
+    "a relative import of nothing": (
+        """
+        import vllm.core
+        from .ops import area
+        vllm.core.area = area
+        """,
+        [(3, "it imports relatively, and the file is in no package: say from where", False)],
+    ),
     "a call": (
         """
         import vllm.core

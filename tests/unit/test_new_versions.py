@@ -190,3 +190,16 @@ def test_originals_that_two_files_call_make_a_chain(workshop: Workshop) -> None:
     done = workshop.translated(*files)
     assert [each.operation for each in done.declarations] == ["wrap", "wrap"]
     assert workshop.run_new(done)["step"] == workshop.run_old(*files)["step"]
+
+
+def test_what_a_copy_imports_from_its_old_package_is_told(workshop: Workshop) -> None:
+    (workshop.folder / "plugin").mkdir()
+    (workshop.folder / "plugin" / "__init__.py").touch()
+    workshop.old("def area(width, height=2): return 'ours'\n", "ops.py")
+    file = workshop.old("import vllm.core\nfrom .ops import area\nvllm.core.area = area\n")
+    done = workshop.translated(file)
+    assert done.left == [
+        "old_patch.py:2: `from .ops import area`: the copy imports from plugin.ops still, which "
+        "has to be installed"
+    ]
+    assert workshop.run_new(done)["area"] == repr("ours")

@@ -13,6 +13,7 @@ _MUTATORS = frozenset(
     | {"clear", "appendleft", "__setitem__", "__setattr__"}
 )
 _REGISTERS = ("register", "patch", "override", "install", "monkey", "set_", "define", "impl")
+_MADE_AT_RUN_TIME = "torch.ops."
 _LOGS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log", "print"})
 _HARMLESS_DECORATORS = frozenset({"wraps", "update_wrapper"})
 
@@ -101,6 +102,8 @@ def _assignment(statement: "ast.Assign | ast.AnnAssign", imported: Imported) -> 
             yield Changed(_module_key(target), "it puts another module in the place of one")
         elif isinstance(target, ast.Subscript):
             yield Changed(path, "it changes a container in place")
+        elif path.startswith(_MADE_AT_RUN_TIME):
+            yield Changed(path, "torch makes this name at run time, when it is asked for")
         else:
             yield Changed(path)
 

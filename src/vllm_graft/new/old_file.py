@@ -87,6 +87,8 @@ class OldFile:
     saved: Mapping[str, Saved]
     called: frozenset[str]
     """The appliers that the file calls itself."""
+    needs: Mapping[str, int]
+    """The modules of its own package that it imports from, and in which line."""
 
     @property
     def module(self) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..errors import NewPackageError
 from . import effects, syntax
 from .given import given
-from .imported import Imported
+from .imported import OWN, Imported
 from .old_file import Assignment, OldFile, Remark, Saved
 
 
@@ -38,6 +38,7 @@ def read_old_file(path: Path) -> OldFile:
         remarks=tuple(sorted(reader.remarks, key=lambda each: each.line)),
         saved=reader.saved,
         called=frozenset(reader.called),
+        needs=reader.needs,
     )
 
 
@@ -72,6 +73,7 @@ class _Reader:
     remarks: list[Remark] = field(default_factory=list)
     saved: dict[str, Saved] = field(default_factory=dict)
     called: set[str] = field(default_factory=set)
+    needs: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.imported = Imported(self.package)
@@ -127,6 +129,7 @@ class _Reader:
     def _statement(self, statement: ast.stmt, scope: _Scope) -> None:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             scope.imported.read(statement)
+            self._note_own(statement, scope)
         elif isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             self._definition(statement, scope)
         elif isinstance(statement, ast.If):
@@ -141,6 +144,17 @@ class _Reader:
                 self._statements(block, replace(scope, obstacle=obstacle))
         else:
             self._simple(statement, scope)
+
+    def _note_own(self, statement: "ast.Import | ast.ImportFrom", scope: _Scope) -> None:
+        """Take note of what the copy goes on importing from the package that the file is in."""
+        if not isinstance(statement, ast.ImportFrom):
+            return
+        base = scope.imported.base(statement)
+        if base.startswith(OWN):
+            reason = "it imports relatively, and the file is in no package: say from where"
+            self._remark(statement, reason, scope, stays=False)
+        elif self.package and base.partition(".")[0] == self.package.partition(".")[0]:
+            self.needs.setdefault(base, statement.lineno)
 
     def _definition(self, node: syntax.Definition, scope: _Scope) -> None:
         for decorator in node.decorator_list:
@@ -186,9 +200,10 @@ class _Reader:
         call = syntax.called(statement)
         if call in self._definitions:
             self.called.add(call)
-        if changed and (scope.obstacle or not assigned or len(assigned) != len(changed)):
+        reasons = [each.reason for each in changed if each.reason]
+        if changed and (scope.obstacle or reasons or len(assigned) != len(changed)):
             paths = [each.path for each in changed]
-            reason = scope.obstacle or changed[0].reason or "it assigns several things at once"
+            reason = scope.obstacle or next(iter(reasons), "it assigns several things at once")
             self._remark(statement, reason, scope, paths=paths)
         elif assigned:
             self._assign(statement, assigned, scope)

@@ -124,6 +124,7 @@ class _File:
             self._done.add(self._declaration(each, translated), self._file, each.assignment)
         self._done.declarations += self._rest()
         self._done.copies[self._path] = copied(self._file, translated, self._siblings)
+        self._remarks += self._needs()
         self._remarks.sort(key=lambda each: each.line)
         self._done.remarks += [(self._file, each) for each in self._remarks]
 
@@ -257,12 +258,29 @@ class _File:
                 ),
             )
 
+    def _needs(self) -> Iterator[Remark]:
+        """Yield remarks on what the copy imports from the package of the file, as that did."""
+        for module, line in self._file.needs.items():
+            if module not in self._siblings:
+                code = self._file.text.splitlines()[line - 1].strip()
+                reason = f"the copy imports from {module} still, which has to be installed"
+                yield Remark(line, code, reason, stays=False)
+
     def _modules(self, remark: Remark) -> list[str]:
-        """Return the modules that a statement seems to touch, `vllm` where nothing tells."""
+        """Return the modules of vLLM that a statement seems to touch.
+
+        Where it touches none, the first that the file imports: another package may be imported
+        before vLLM is, and the copy would import vLLM there.
+        """
         targets = [
-            target_of(path, path.partition(".")[0], self._done.sources) for path in remark.paths
+            target_of(path, path.partition(".")[0], self._done.sources).module
+            for path in remark.paths
         ]
-        return list(dict.fromkeys(each.module for each in targets)) or [PACKAGE]
+        touched = [each for each in dict.fromkeys(targets) if each.partition(".")[0] == PACKAGE]
+        imported = sorted(
+            each for each in self._file.imported.modules if each.startswith(f"{PACKAGE}.")
+        )
+        return touched or imported[:1] or [PACKAGE]
 
 
 def _target(places: Sequence[Place]) -> str:
