@@ -7,9 +7,11 @@ from textwrap import dedent
 from xml.etree import ElementTree
 
 import pytest
+from click.testing import CliRunner
 
 # pytester forgets what a run imports, and would import it anew each time.
 from vllm_graft.check import pytest_run  # noqa: F401
+from vllm_graft.cli import main
 from vllm_graft.sources import parsed
 
 from .vllm_trees import write_tree
@@ -23,7 +25,7 @@ REPOSITORY = Path(__file__).parents[2]
 OLD = {
     "a.py": "def f(x): return x\nclass C:\n    def m(self, x): return x\n",
     "b.py": "def here(x):\n    y = x + 1\n    return sorted([y, x])\n",
-    "c.py": "globals().update(dict(run_time=1))\n",
+    "c.py": "globals().update(dict(run_time=1))\ndef g(x): return x\n",
 }
 NEW = {
     "a.py": "def f(x, *, y=1): return x\nclass C:\n    def renamed(self, x): return x\n",
@@ -74,6 +76,8 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Proje
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr("os.cpu_count", lambda: 1)  # two tiny trees are not worth two processes
     parsed.cache_clear()  # of modules by name, and every project here has the same ones
+    for module in ("acme", "acme.patches"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
 
     def project(*patches: str, table: str = TABLE) -> pytest.Pytester:
         write_tree(pytester.path / "old", OLD, "0.31.0")
@@ -204,6 +208,97 @@ def test_a_patch_that_vllm_does_not_need_any_more_fails(project: Project) -> Non
         "applies[acme/fits][new]": "PASSED",
         "still-needed[acme/fits][new]": "FAILED",
     }
+
+
+@pytest.fixture
+def locked(project: Project) -> Project:
+    """Return a function that makes a project with a lock."""
+
+    def locked(*patches: str, vllm: str = "old new") -> pytest.Pytester:
+        pytester = project(*patches)
+        done = CliRunner().invoke(main, ["lock", *vllm.split()])
+        assert done.exit_code == 0, done.output
+        return pytester
+
+    return locked
+
+
+@pytest.mark.parametrize(
+    ("tree", "before", "after", "told"),
+    [
+        ("old", "return x", "return -x", "changed: the body of vllm.a:f differs"),
+        ("new", "y=1", "y=2", "changed: *and was as (x, ?, y=1)*"),
+    ],
+)
+def test_a_target_that_is_not_as_it_was_locked_fails(
+    locked: Project, tree: str, before: str, after: str, told: str
+) -> None:
+    pytester = locked(FITS)
+    assert set(outcomes(pytester, "graft::drift").values()) == {"PASSED"}
+    file = pytester.path / tree / "vllm/a.py"
+    file.write_text(file.read_text().replace(before, after, 1))
+    run = pytester.runpytest()
+    run.assert_outcomes(passed=4, failed=1)
+    remedy = "Look at it with `vllm-graft check --diff`. When it is reviewed: `vllm-graft lock`."
+    run.stdout.fnmatch_lines([told, remedy, f"FAILED graft::drift?acme/fits??{tree}?*"])
+
+
+def test_a_patch_that_is_not_as_it_was_locked_fails(locked: Project) -> None:
+    pytester = locked(FITS)
+    write(pytester.path / "src/acme/patches.py", HEAD + FITS.replace("(x,", "(-x,"))
+    sys.modules.pop("acme.patches")
+    run = pytester.runpytest("graft::drift[acme/fits][old]")
+    run.stdout.fnmatch_lines(["drift: the patch's own source differs"])
+
+
+def test_a_vllm_that_is_not_in_the_lock_is_compared_with_the_nearest(locked: Project) -> None:
+    pytester = locked(
+        FITS, FITS.replace("vllm.a:f", "vllm.c:g").replace("fits", "same"), vllm="old"
+    )
+    assert outcomes(pytester, "graft::drift") == {
+        "drift[acme/fits][old]": "PASSED",
+        "drift[acme/fits][new]": "FAILED",
+        "drift[acme/same][old]": "PASSED",
+        "drift[acme/same][new]": "PASSED",
+    }
+
+
+def test_a_patch_that_is_not_in_the_lock_warns(locked: Project) -> None:
+    pytester = locked(FITS)
+    write(pytester.path / "graft.lock", "format = 1\n")
+    run = pytester.runpytest("graft::drift")
+    run.assert_outcomes(passed=2, warnings=2)
+    run.stdout.fnmatch_lines(["*PatchWarning: acme/fits: it is not in the lock (unlocked)"])
+
+
+def test_where_the_target_is_missing_there_is_no_drift(locked: Project) -> None:
+    pytester = locked(METHOD, vllm="old")
+    assert outcomes(pytester, "graft::drift") == {
+        "drift[acme/method][old]": "PASSED",
+        "drift[acme/method][new]": "SKIPPED",
+    }
+
+
+def test_a_lock_that_cannot_be_read_is_wrong_usage(locked: Project) -> None:
+    pytester = locked(FITS)
+    write(pytester.path / "graft.lock", "format = 99\n")
+    run = pytester.runpytest()
+    assert run.ret == pytest.ExitCode.USAGE_ERROR
+    run.stderr.fnmatch_lines(["ERROR: *graft.lock*newer*"])
+
+
+def test_a_range_of_versions_has_items_for_its_releases(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester = project(FITS, table=TABLE.replace('"new"', '">=0.31,<0.33"'))
+    links = (
+        f'<a href="vllm-{each}.tar.gz">vllm-{each}.tar.gz</a>' for each in ("0.31.0", "0.32.0")
+    )
+    write(pytester.path / "index/vllm/index.html", "\n".join(links))
+    monkeypatch.setenv("PIP_INDEX_URL", f"file://{pytester.path}/index")
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    names = [line.rpartition("][")[2] for line in collected(pytester.runpytest("--co", "-q"))]
+    assert names[1:] == ["old]", "0.31.0]", "0.32.0]"]
 
 
 def test_a_set_that_cannot_be_loaded_is_an_item_that_fails(project: Project) -> None:

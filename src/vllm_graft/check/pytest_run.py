@@ -11,6 +11,7 @@ import pytest
 from ..catalog import BrokenSet
 from ..errors import GraftError
 from ..patch import Patch
+from . import lock_file
 from .judgement import Answer, Answers, answers
 from .opening import expanded
 from .project import Project, read_project
@@ -92,6 +93,8 @@ class Run:
 
     def _look(self) -> None:
         catalog = self._project.catalog()
+        if self._project.lock.is_file():
+            lock_file.read(self._project.lock)  # one error, and not one for each item
         self._broken = catalog.broken
         self._questions = [
             Question(kind, patch, name)
