@@ -42,7 +42,7 @@ def expanded(*sources: str) -> list[str]:
     """Return the single sources that are named, each of which `open_tree` opens.
 
     A specifier (`>=0.31,<0.33`) names the releases on the index that are in it, `newest:3` the
-    last three of them all, a range (`PATH@A..B`) both its ends. What exists as a path is one source,
+    last three of all, a range (`PATH@A..B`) both its ends. What exists as a path is one source,
     whatever it looks like.
     """
     return [*dict.fromkeys(each for source in sources for each in _expanded(source))]
