@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 # pytester forgets what a run imports, and would import it anew each time.
-from vllm_graft.check import pytest_run  # noqa: F401
+from vllm_graft.check import index, pytest_run  # noqa: F401
 from vllm_graft.cli import main
 from vllm_graft.sources import parsed
 
@@ -297,8 +297,10 @@ def test_a_range_of_versions_has_items_for_its_releases(
     write(pytester.path / "index/vllm/index.html", "\n".join(links))
     monkeypatch.setenv("PIP_INDEX_URL", f"file://{pytester.path}/index")
     monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    index._listing.cache_clear()  # of the index of a test before
     names = [line.rpartition("][")[2] for line in collected(pytester.runpytest("--co", "-q"))]
     assert names[1:] == ["old]", "0.31.0]", "0.32.0]"]
+    index._listing.cache_clear()
 
 
 def test_a_set_that_cannot_be_loaded_is_an_item_that_fails(project: Project) -> None:
