@@ -91,13 +91,19 @@ class Others:
 
 
 def others(folder: Path, runs: int) -> Report:
-    """Check what mpat can import with each, having asked each for all targets."""
+    """Check what mpat can import with each, having asked each for all targets.
+
+    Both `mpat check` and ours compare with a lock. What we refuse to lock, since its patch would
+    not land, is left out.
+    """
     tools = Others.make(folder)
     progress("others: which of the targets mpat can import")
     by_mpat = tools.ask("mpat", list(TARGETS))
-    targets = [target for target, answer in by_mpat.items() if answer == OK]
+    ours = Checked.make(folder / "all", TARGETS, ["installed"]).states
+    imported = [target for target, answer in by_mpat.items() if answer == OK]
+    targets = [target for target in imported if ours[target] == OK]
     tools.watch(targets)
-    checked = Checked.make(folder / "project", targets, ["installed"])
+    checked = Checked.make_locked(folder / "project", targets, ["installed"])
     progress("others: what griffe knows of them")
     by_griffe = tools.ask("griffe", list(TARGETS))
     runners: dict[str, Callable[[], Sample]] = {
@@ -113,7 +119,8 @@ def others(folder: Path, runs: int) -> Report:
         for measure, ratio in RATIOS.items():
             report.add(name, ratio, paired(found, samples[COLD], measure, operator.truediv))
     report.notes.append(f"mpat check right after mpat lock: {_counted(tools.statuses)}")
-    ours = Checked.make(folder / "all", list(TARGETS), ["installed"]).states
+    left_out = {target: ours[target] for target in imported if target not in targets}
+    report.notes += [f"{target} is {state}, and left out" for target, state in left_out.items()]
     _agreement(report, by_mpat, by_griffe, ours)
     return report
 

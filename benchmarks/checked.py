@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.measure import Sample, progress, time_process
 from benchmarks.memory import peak
 
-from vllm_graft.check.cache import default_folder
+from vllm_graft.check.index import sources_folder
 
 TARGETS: Mapping[str, str] = {
     target: operation
@@ -26,7 +26,7 @@ TARGETS: Mapping[str, str] = {
 }
 """Names that a plugin for vLLM patches or that a running vLLM has, and the operation on each."""
 
-_SOURCES = default_folder().with_name("sources")
+_SOURCES = sources_folder()
 """Releases that were fetched; a benchmark has answers of its own, and no releases of its own."""
 
 _HEAD = """\"\"\"Patches to be measured.\"\"\"
@@ -79,30 +79,29 @@ class Checked:
 
     folder: Path
     sources: tuple[str, ...]
+    subcommand: str = "check"
 
     @classmethod
     def make(cls, folder: Path, targets: Collection[str], sources: Sequence[str]) -> "Checked":
         """Write a project with a patch for each target, and run the check for the first time."""
-        (folder / "bench").mkdir(parents=True)
-        (folder / "bench" / "patches.py").write_text(_patch_set(targets), encoding="utf-8")
-        (folder / "pyproject.toml").write_text(
-            '[tool.vllm-graft]\nsets = ["bench.patches:patches"]\n', encoding="utf-8"
-        )
-        cache = folder / "cache" / "vllm-graft"
-        cache.mkdir(parents=True)
-        _SOURCES.mkdir(parents=True, exist_ok=True)
-        (cache / "sources").symlink_to(_SOURCES, target_is_directory=True)
-        checked = cls(folder, tuple(sources))
-        progress(f"{len(targets)} targets on {', '.join(sources)}: first run")
-        if len(checked.said["patches"]) != len(targets):
-            raise RuntimeError(f"not all of {len(targets)} targets in {checked._text}")
-        return checked
+        _write_project(folder, targets)
+        return cls(folder, tuple(sources))._first_run(targets)
+
+    @classmethod
+    def make_locked(
+        cls, folder: Path, targets: Collection[str], sources: Sequence[str]
+    ) -> "Checked":
+        """Write such a project, lock what all its patches meet, and compare with that as well."""
+        _write_project(folder, targets)
+        locking = cls(folder, tuple(sources), "lock")
+        locking._run(fine=(0,))
+        return cls(folder, tuple(sources))._first_run(targets)
 
     @property
     def command(self) -> list[str]:
         """The command that is measured."""
         named = [word for each in self.sources for word in ("--vllm", each)]
-        return [sys.executable, "-m", "vllm_graft", "check", "--json", *named]
+        return [sys.executable, "-m", "vllm_graft", self.subcommand, "--json", *named]
 
     @property
     def environ(self) -> dict[str, str]:
@@ -120,8 +119,17 @@ class Checked:
         """What became of each target on the only vLLM, whatever the range says."""
         return {each["target"]: each["cells"][0]["fit"] for each in self.said["patches"]}
 
+    def _first_run(self, targets: Collection[str]) -> "Checked":
+        progress(f"{len(targets)} targets on {', '.join(self.sources)}: first run")
+        if len(self.said["patches"]) != len(targets):
+            raise RuntimeError(f"not all of {len(targets)} targets in {self._text}")
+        return self
+
     @cached_property
     def _text(self) -> str:
+        return self._run(fine=(0, 1))  # 1: some patches do not fit, which is no fault
+
+    def _run(self, fine: Collection[int]) -> str:
         done = subprocess.run(
             self.command,
             env=self.environ,
@@ -130,8 +138,8 @@ class Checked:
             encoding="utf-8",
             check=False,
         )
-        if done.returncode not in (0, 1):  # 1: some patches do not fit, which is no fault
-            raise RuntimeError(f"{' '.join(self.command)} ended with {done.returncode}")
+        if done.returncode not in fine:
+            raise RuntimeError(f"{self.command} ended with {done.returncode}: {done.stdout}")
         return done.stdout
 
     def cold(self) -> Sample:
@@ -156,6 +164,18 @@ class Checked:
     def forget(self) -> None:
         """Remove the answers of earlier runs."""
         shutil.rmtree(self.folder / "cache" / "vllm-graft" / "check", ignore_errors=True)
+
+
+def _write_project(folder: Path, targets: Collection[str]) -> None:
+    (folder / "bench").mkdir(parents=True)
+    (folder / "bench" / "patches.py").write_text(_patch_set(targets), encoding="utf-8")
+    (folder / "pyproject.toml").write_text(
+        '[tool.vllm-graft]\nsets = ["bench.patches:patches"]\n', encoding="utf-8"
+    )
+    cache = folder / "cache" / "vllm-graft"
+    cache.mkdir(parents=True)
+    _SOURCES.mkdir(parents=True, exist_ok=True)
+    (cache / "sources").symlink_to(_SOURCES, target_is_directory=True)
 
 
 def inherited() -> dict[str, str]:

@@ -9,7 +9,6 @@ from packaging.version import Version
 from ..patch import Patch
 from ..version import VllmVersion
 from .lock import Lock, LockedPatch, LockedTarget, locked_target
-from .own_source import own_source
 from .resolution import Resolution
 
 Difference: TypeAlias = Literal[
@@ -107,6 +106,8 @@ def drift(patch: Patch, resolution: Resolution, version: VllmVersion, lock: Lock
 def _differences(
     patch: Patch, locked: LockedPatch, version: Version, now: LockedTarget
 ) -> tuple[Difference, ...]:
+    from .own_source import own_source  # not where nothing is locked
+
     before = locked.targets[version]
     found: list[Difference] = []
     if before.nature != now.nature:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from ..check.project import Project, find_project
-from ..check.revision import RevisionRange
 from ..check.survey import Survey
 from .matrix import print_survey
 from .render import console, print_json, table
@@ -77,12 +76,13 @@ def check(
 
 
 def _bisected(project: Project, made: Survey, texts: Sequence[str]) -> "list[Bisection]":
-    named = [each for each in texts or project.vllm if not Path(each).exists()]
-    ranges = [*filter(None, map(RevisionRange.parse, named))]
-    if not ranges:
+    named = [each for each in texts or project.vllm if ".." in each and not Path(each).exists()]
+    if not named:
         return []
     from ..check.bisect import bisect
+    from ..check.revision import RevisionRange
 
+    ranges = filter(None, map(RevisionRange.parse, named))
     patches = [row.patch for row in made.rows]
     return [found for each in ranges for found in bisect(patches, each)]
 
