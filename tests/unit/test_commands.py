@@ -52,11 +52,21 @@ def _modules(root: Path) -> set[str]:
     return set(done.stderr.split())
 
 
-@pytest.mark.parametrize("module", ["rich", "multiprocessing", "difflib", "vllm_graft.hooks"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "rich",
+        "multiprocessing",
+        "difflib",
+        "vllm_graft.hooks",
+        "vllm_graft.check.own_source",
+        "vllm_graft.check.revision",
+    ],
+)
 def test_a_check_for_scripts_imports_only_what_it_uses(
     imported: list[set[str]], module: str
 ) -> None:
-    """Printing tables, other processes, other commands and what arms hooks are not among it."""
+    """Not tables, other processes, other commands, and what a lock or a clone would need."""
     assert all(module not in modules for modules in imported)
 
 
