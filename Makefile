@@ -29,7 +29,7 @@ lint: $(ENV)/.ready
 	$(BIN)/mypy
 
 test-unit: $(ENV)/.ready
-	$(BIN)/python -m pytest tests/unit
+	$(BIN)/python -m pytest -n auto tests/unit
 	$(BIN)/python -m pytest tests/tensors
 
 test-startup: $(ENV)/.ready
