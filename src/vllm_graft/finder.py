@@ -10,7 +10,7 @@ import wrapt
 from .boot import LoaderInFront, search
 
 if TYPE_CHECKING:
-    from .hooks import ModuleHook
+    from .module_hook import ModuleHook
 
 
 class HookFinder:

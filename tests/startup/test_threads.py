@@ -133,7 +133,7 @@ def test_import_beside_what_we_import(installed: Interpreter, vllm: FakeVllm) ->
         for name in ("util", "_abc", "abc"):
             sys.modules.pop(f"importlib.{name}", None)
         sys.setswitchinterval(1e-6)
-        faulthandler.dump_traceback_later(5, exit=True)
+        faulthandler.dump_traceback_later(60, exit=True)
         barrier = threading.Barrier(2)
 
         def work(statement):

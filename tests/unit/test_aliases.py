@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from vllm_graft import Environment, PatchSet, aliases, hooks
+from vllm_graft import Environment, PatchSet, aliases, hooks, module_hook
 from vllm_graft.caches import switch_off
 from vllm_graft.catalog import Catalog
 from vllm_graft.groups import GROUPS, VARIABLE
@@ -58,7 +58,7 @@ class Armed:
         self.patches = PatchSet("acme")
         self.journal = Journal()
         self.lines: list[Line] = []
-        self.hooks: list[hooks.ModuleHook] = []
+        self.hooks: list[module_hook.ModuleHook] = []
 
     def write(self, line: Line) -> None:
         self.lines.append(line)
@@ -526,7 +526,7 @@ def test_one_pass_for_all(armed: Armed, write: Write, monkeypatch: pytest.Monkey
         passes.append(len(landings))
         return real(landings, executed)
 
-    monkeypatch.setattr(hooks, "sweep", sweep)
+    monkeypatch.setattr(module_hook, "sweep", sweep)
     for number in range(4):
         load(write, **{f"home{number}": "def resolve(a):\n    return a\n"})
         armed.wrap(f"home{number}:resolve", f"now{number}")

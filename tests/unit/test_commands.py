@@ -59,6 +59,7 @@ def _modules(root: Path) -> set[str]:
         "multiprocessing",
         "difflib",
         "vllm_graft.hooks",
+        "vllm_graft.module_hook",
         "vllm_graft.check.own_source",
         "vllm_graft.check.revision",
     ],
