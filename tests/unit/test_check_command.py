@@ -132,3 +132,15 @@ def test_a_set_that_cannot_be_loaded_fails_and_hides_no_other(check: Check) -> N
     assert rows(result)[0] == "acme/f 0.30.0 ok"
     assert "'acme_gone'" in result.stdout
     assert result.exit_code == 1
+
+
+def test_paths_in_the_table_begin_at_the_project(
+    check: Check, releases: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    relative = os.path.relpath(releases["0.30.0"])
+    table = f'[tool.vllm-graft]\nsets = ["acme_checked:patches"]\nvllm = [{relative!r}]\n'
+    Path("pyproject.toml").write_text(table)
+    below = Path("below")
+    below.mkdir()
+    monkeypatch.chdir(below)
+    assert rows(check()) == ["acme/f 0.30.0 ok"]

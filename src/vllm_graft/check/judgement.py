@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from ..errors import GraftError, SourceError
 from ..patch import Patch
@@ -39,20 +38,10 @@ def answers(patches: Sequence[Patch], names: Sequence[str], project: Project) ->
     opened: dict[str, Source] = {}
     for name in names:
         try:
-            opened[name] = Source.open(located(name, project.root))
+            opened[name] = Source.open(project.located(name))
         except SourceError as error:
             found |= {(patch.id, name): error for patch in patches}
     return found | _judged(patches, opened, Locks(project))
-
-
-def located(name: str, root: Path) -> str:
-    """Return what to open for the name of a vLLM: a path below the folder if there is one."""
-    path, at, revision = name.rpartition("@")
-    if (root / name).exists():
-        return str(root / name)
-    if at and (root / path).is_dir():
-        return f"{root / path}@{revision}"
-    return name
 
 
 def _judged(

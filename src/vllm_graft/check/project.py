@@ -70,6 +70,15 @@ class Project:
             raise ProjectError(f"there are no patches to check: {what}. The sets are {known}")
         return chosen
 
+    def located(self, source: str) -> str:
+        """Return what to open for a source of the table: a path is one below the project."""
+        path, at, revision = source.rpartition("@")
+        if (self.root / source).exists():
+            return str(self.root / source)
+        if at and (self.root / path).is_dir():
+            return f"{self.root / path}@{revision}"
+        return source
+
     def _entry_point(self, value: str) -> metadata.EntryPoint:
         self._make_importable()
         try:

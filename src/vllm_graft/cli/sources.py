@@ -50,7 +50,7 @@ class WrongInput(click.ClickException):
 
 def opened(project: Project, texts: Sequence[str]) -> list[Source]:
     """Open the vLLMs that are named, or else those of the project."""
-    return open_sources(texts or project.vllm, _Fetching())
+    return open_sources(texts or map(project.located, project.vllm), _Fetching())
 
 
 def surveyed(
