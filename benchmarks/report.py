@@ -99,7 +99,7 @@ def show(report: Report) -> None:
     console = Console(width=None if os.isatty(1) else 120)
     console.print(_figures(report))
     for note in report.notes:
-        console.print(f"  {note}", highlight=False)
+        console.print(f"  {note}", highlight=False, markup=False)
     if report.checks:
         console.print(_checks(report.checks))
     console.print()
