@@ -1,5 +1,6 @@
 """What a declared patch is: plain values, without behaviour."""
 
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
@@ -80,7 +81,7 @@ class Patch:
     required: bool = True
     process: frozenset[str] | None = None
     when: "Callable[[Environment], bool] | None" = None
-    requires: "tuple[Requirement, ...]" = ()
+    requirements: tuple[str, ...] = ()
     order: int = 0
     after: tuple[str, ...] = ()
     together: str | None = None
@@ -92,6 +93,11 @@ class Patch:
     def declared_target(self) -> str:
         """The target as it was declared, with all its candidates."""
         return " | ".join(map(str, self.candidates)) or str(self.target)
+
+    @property
+    def requires(self) -> "tuple[Requirement, ...]":
+        """The `requirements`, parsed."""
+        return tuple(map(_parsed, self.requirements))
 
     @property
     def group(self) -> str | None:
@@ -117,6 +123,13 @@ class Patch:
         ):
             return self.implementation
         return None
+
+
+@functools.lru_cache
+def _parsed(text: str) -> "Requirement":
+    from packaging.requirements import Requirement  # few patches have any, and few plans ask
+
+    return Requirement(text)
 
 
 class PatchOptions(TypedDict, total=False):

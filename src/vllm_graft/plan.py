@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from importlib import metadata
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from packaging.requirements import Requirement
 from packaging.version import InvalidVersion, Version
 
 from .builtin import BUILTIN, KNOWN
@@ -25,6 +24,9 @@ from .settings import Settings
 from .sources import exists
 from .target import Target
 from .version import VllmVersion
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 
 def _installed(name: str) -> str | None:
@@ -209,7 +211,7 @@ def _compared(decision: Decision, environment: Environment, settings: Settings) 
     return Decision(decision.patch, "lock", reason)
 
 
-def _unmet(requirement: Requirement, environment: Environment) -> str | None:
+def _unmet(requirement: "Requirement", environment: Environment) -> str | None:
     if requirement.marker is not None and not requirement.marker.evaluate():
         return None
     version = environment.installed(requirement.name)

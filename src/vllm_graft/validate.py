@@ -15,8 +15,6 @@ from .target import Target, is_lazy, is_module
 if TYPE_CHECKING:
     from datetime import date
 
-    from packaging.requirements import Requirement
-
 _T = TypeVar("_T")
 
 NAME = re.compile(r"[a-z0-9]+(?:[._-][a-z0-9]+)*")
@@ -67,7 +65,9 @@ def build(
             required=_typed("required", options.get("required", True), bool),
             process=_roles(options.get("process")),
             when=_condition(options.get("when")),
-            requires=tuple(map(_requirement, _strings("requires", options.get("requires", ())))),
+            requirements=tuple(
+                map(_requirement, _strings("requires", options.get("requires", ())))
+            ),
             order=_typed("order", options.get("order", 0), int),
             after=tuple(
                 entry if "/" in entry else f"{set_name}/{entry}"
@@ -216,11 +216,17 @@ def _specifier(text: str) -> SpecifierSet:
     return specifiers
 
 
-def _requirement(text: str) -> "Requirement":
-    from packaging.requirements import InvalidRequirement, Requirement  # few patches have any
+_PLAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+"""A distribution of any version (PEP 508). The parser for more takes as long as all patches."""
+
+
+def _requirement(text: str) -> str:
+    if _PLAIN.fullmatch(text):
+        return text
+    from packaging.requirements import InvalidRequirement, Requirement
 
     try:
-        return Requirement(text)
+        return str(Requirement(text))
     except InvalidRequirement as error:
         raise _Mistake(
             f"requires={text!r} is not a requirement ({str(error).splitlines()[0]})",

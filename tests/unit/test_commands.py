@@ -58,6 +58,7 @@ def _modules(root: Path) -> set[str]:
         "rich",
         "multiprocessing",
         "difflib",
+        "packaging.requirements",
         "vllm_graft.hooks",
         "vllm_graft.module_hook",
         "vllm_graft.check.own_source",

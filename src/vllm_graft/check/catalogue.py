@@ -81,7 +81,7 @@ def _fields(patch: Patch, place: str) -> Iterator[tuple[str, str]]:
     yield "Versions", code(str(patch.vllm) or "all")
     yield "Optional", "" if patch.required else "yes"
     yield "Processes", inline(", ".join(sorted(patch.process or ())))
-    yield "Requires", inline(", ".join(map(str, patch.requires)))
+    yield "Requires", inline(", ".join(patch.requirements))
     yield "After", inline(", ".join(patch.after))
     yield "Together", inline(patch.together or "")
     yield "Fixed by", inline(_probe(patch))

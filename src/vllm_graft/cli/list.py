@@ -50,7 +50,7 @@ def fields(patch: Patch) -> dict[str, Any]:
         "required": patch.required,
         "process": sorted(patch.process) if patch.process else None,
         "when": _shown(patch.when) if patch.when else None,
-        "requires": [str(requirement) for requirement in patch.requires],
+        "requires": list(patch.requirements),
         "order": patch.order,
         "after": list(patch.after),
         "together": patch.together,
