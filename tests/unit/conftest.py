@@ -31,6 +31,9 @@ from .fake_vllm import ACME, LOADER, REGISTRY, RELEASES
 
 Write = Callable[[str, str], Path]
 
+sys.dont_write_bytecode = True
+"""Tests write a module anew within the second by which Python tells old bytecode."""
+
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
