@@ -67,7 +67,8 @@ def test_neighbours_of_which_the_same_is_to_be_said_have_one_row(check: Check) -
         "acme/f 0.30.0, 0.31.0 ok",
         "acme/f 0.32.0 signature called with (x=…, y=…) it fails: got an unexpected keyword "
         "argument 'y'; target (x, y); implementation <lambda>(x)",
-        "acme/f 0.33.0 moved there is no module vllm.a; it is at vllm.b:f (vllm/b.py:1, 67% alike)",
+        "acme/f 0.33.0 moved there is no module vllm.a; it is at vllm.b:f (vllm/b.py:1, 67% "
+        "alike), where it would fit",
     ]
     assert "range-too-wide" in result.stdout
     assert result.stdout.splitlines()[-1] == (
@@ -115,6 +116,7 @@ def test_sources_can_be_named_in_every_way(check: Check, releases: dict[str, str
         (["--select", "?", "0.30.0"], "the selection has the entry '?', which is no glob"),
         (["."], "is no vLLM: it has no vllm/__init__.py"),
         (["acme_checked.py"], "is neither a wheel nor an sdist"),
+        (["--json", "--github", "0.30.0"], "--json, --github and --gitlab exclude each other"),
     ],
 )
 def test_bad_input_is_told_in_a_line(check: Check, arguments: list[str], message: str) -> None:
@@ -144,3 +146,23 @@ def test_paths_in_the_table_begin_at_the_project(
     below.mkdir()
     monkeypatch.chdir(below)
     assert rows(check()) == ["acme/f 0.30.0 ok"]
+
+
+def test_a_page_does_not_print_the_diffs_that_it_has(check: Check) -> None:
+    result = check("--html", "page.html", *RELEASES)
+    assert "@@" not in result.stdout
+    assert "@@" in Path("page.html").read_text()
+    assert "@@" in check("--diff", *RELEASES).stdout
+
+
+def test_a_diff_goes_from_the_older_to_the_newer(check: Check) -> None:
+    """Also where the newer one is what the patch fits."""
+    shown = check("--diff", "0.31.0", "0.32.0", vllm=">=0.30,<0.34").stdout.splitlines()
+    assert "-def f(x):" in shown
+    assert "+def f(x, y):" in shown
+
+
+def test_where_a_target_has_gone_the_patch_may_not_fit(check: Check, tmp_path: Path) -> None:
+    files = {"b.py": "def f(x, z):\n    return x\n"}
+    moved = str(write_tree(tmp_path / "moved", files, "0.33.1"))
+    assert "alike), where it would not fit: called with" in check("0.31.0", moved).stdout

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 BUILTIN = ("vllm-graft", "vllm-cpu", "models")
 
-KNOWN = SpecifierSet(">=0.27.1,<0.34")
-"""The vLLM releases that the whole of the set `vllm-graft` was written for."""
+KNOWN = SpecifierSet(">=0.9.2,<0.34")
+"""The vLLM releases that the set `vllm-graft` is checked against; it has what each needs."""
 
 
 def builtin_sets() -> "tuple[PatchSet, ...]":

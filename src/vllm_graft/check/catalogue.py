@@ -1,6 +1,5 @@
 """The catalogue of patches as Markdown: for people who review them, and for `git diff`."""
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -10,6 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..patch import Patch
 from .markdown import code, inline
+from .output import relative
 from .source import Source
 from .survey import Cell, Row, Survey
 from .versions import span
@@ -60,7 +60,7 @@ def catalogue(survey: Survey, root: Path) -> str:
 
 def _entry(row: Row, root: Path) -> Entry:
     patch = row.patch
-    file = _relative(Path(patch.location.file), root)
+    file = relative(Path(patch.location.file), root)
     fields = _fields(patch, f"{file}:{patch.location.line}")
     return Entry(
         patch.id,
@@ -113,15 +113,3 @@ def _said(cell: Cell) -> str:
 def _title(source: Source) -> str:
     """Return the title of a source, without the folders of this machine."""
     return PurePath(source.text).name if source.version.version is None else source.title
-
-
-def _relative(file: Path, root: Path) -> str:
-    folders = [Path(each or ".").resolve() for each in sys.path]
-    if "site-packages" not in file.parts:
-        folders.append(root.resolve())
-    file = file.resolve()
-    holding = [each for each in folders if file.is_relative_to(each)]
-    if root.resolve() in holding:
-        return file.relative_to(root.resolve()).as_posix()
-    nearest = max(holding, key=lambda each: len(each.parts), default=file.parent)
-    return file.relative_to(nearest).as_posix()

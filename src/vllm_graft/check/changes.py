@@ -14,9 +14,9 @@ from .survey import Cell, Row, Survey
 def with_changes(survey: Survey) -> Survey:
     """Return a survey whose cells have the diff of their target, where it is not what it was.
 
-    It starts from the locked version where a lock tells that the target has changed, and else from
-    the nearest vLLM that the patch fits. A locked version that is not among the sources is fetched;
-    one that cannot be had leaves its cells without a diff.
+    The other end is the locked version where a lock tells that the target has changed, and else the
+    nearest vLLM that the patch fits; the older one comes first. A locked version that is not among
+    the sources is fetched; one that cannot be had leaves its cells without a diff.
     """
     shown = _Changes(survey.sources)
     return replace(survey, rows=tuple(shown.of_row(row) for row in survey.rows))
@@ -36,7 +36,10 @@ class _Changes:
             return ""
         source, target = start
         now = cell.verdict.moves[0].target if cell.verdict.moves else cell.verdict.target
-        return difference(source.resolver, target, cell.source.resolver, now)
+        ends = [(source.resolver, target), (cell.source.resolver, now)]
+        if _is_newer(source, cell.source):
+            ends.reverse()
+        return difference(*ends[0], *ends[1])
 
     def _start(self, row: Row, cell: Cell) -> tuple[Source, Target] | None:
         """Return the vLLM to start from, and what the target was there."""
@@ -58,3 +61,8 @@ class _Changes:
             except SourceError:
                 return None
         return self._by_version[version]
+
+
+def _is_newer(first: Source, second: Source) -> bool:
+    ours, theirs = first.version.version, second.version.version
+    return ours is not None and theirs is not None and ours > theirs

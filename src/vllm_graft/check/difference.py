@@ -1,20 +1,18 @@
 """How the definition of a target differs between two vLLMs: as a diff of its source."""
 
-import ast
 import difflib
 import re
 from dataclasses import dataclass
 from textwrap import dedent
 
 from ..target import Target
-from .bindings import Function
 from .cache import CachedResolver
 from .resolve import Resolver
 from .tree import Tree
 
 _HUNK = re.compile(r"@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")
 _AROUND = 3
-"""Lines around what differs, where a definition is too long to be shown whole."""
+"""Lines around what differs."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,6 @@ class _Definition:
     lines: tuple[str, ...]
     name: str
     first: int = 1
-    is_function: bool = False
 
 
 def difference(
@@ -32,17 +29,16 @@ def difference(
 ) -> str:
     """Return a unified diff of a target's definition, its decorators included.
 
-    A function is shown whole, of classes and modules only what differs. Line numbers are those of
+    Only what differs is shown, with a few lines around it. Line numbers are those of
     the files. What is not there is an empty text; the diff is empty where nothing differs.
     """
     before, after = _defined(old, old_target), _defined(new, new_target)
-    whole = before.is_function or after.is_function
     found = difflib.unified_diff(
         before.lines,
         after.lines,
         f"a/{before.name}",
         f"b/{after.name}",
-        n=len(before.lines) + len(after.lines) if whole else _AROUND,
+        n=_AROUND,
         lineterm="",
     )
     return "".join(f"{_moved(each, before, after)}\n" for each in found)
@@ -77,4 +73,4 @@ def _defined(source: Tree | CachedResolver, target: Target) -> _Definition:
         first = min(first, decorator.lineno)
     shown = dedent("\n".join(lines[first - 1 : last])).split("\n")
     name = f"{found.path}:{first} {title}"
-    return _Definition(tuple(shown), name, first, isinstance(node, (*Function, ast.Lambda)))
+    return _Definition(tuple(shown), name, first)

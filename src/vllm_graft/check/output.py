@@ -1,6 +1,7 @@
-"""Files that are there as a whole or not at all."""
+"""Files that are there as a whole or not at all, and how they are called in reports."""
 
 import os
+import sys
 from pathlib import Path
 
 
@@ -19,3 +20,16 @@ def write_whole(file: Path, text: str) -> None:
         new.replace(file)
     finally:
         new.unlink(missing_ok=True)
+
+
+def relative(file: Path, root: Path) -> str:
+    """Return a file from a project's root on, or from where its package is imported."""
+    folders = [Path(each or ".").resolve() for each in sys.path]
+    if "site-packages" not in file.parts:
+        folders.append(root.resolve())
+    file = file.resolve()
+    holding = [each for each in folders if file.is_relative_to(each)]
+    if root.resolve() in holding:
+        return file.relative_to(root.resolve()).as_posix()
+    nearest = max(holding, key=lambda each: len(each.parts), default=file.parent)
+    return file.relative_to(nearest).as_posix()

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from .output import relative
+
 if TYPE_CHECKING:
     from .survey import Survey
 
@@ -20,9 +22,16 @@ _IN_SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 """What could end the element, or begin a comment in it; within JSON it can only be in a string."""
 
 
-def page(survey: "Survey") -> str:
-    """Return the page of a survey: patches by versions, each cell opening to its verdict."""
-    return page_of(survey.as_dict())
+def page(survey: "Survey", root: Path) -> str:
+    """Return the page of a survey: patches by versions, each cell opening to its verdict.
+
+    Files of a project are named from its `root` on, since a page is looked at elsewhere.
+    """
+    values = survey.as_dict()
+    for patch in values["patches"]:
+        file, _, line = patch["declared"].rpartition(":")
+        patch["declared"] = f"{relative(Path(file), root)}:{line}"
+    return page_of(values)
 
 
 def page_of(survey: Mapping[str, Any]) -> str:

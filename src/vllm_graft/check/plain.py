@@ -10,7 +10,7 @@ key `bisections`, whose values `Bisection.as_dict` makes.
       version_source  where that was found
       distribution    the distribution that it is of
     patches       a patch each, with its fields as `list --json` has them, and
-      applies         the vLLMs where it would land, whatever its range says
+      applies         the names of the sources where it would land, whatever its range says
       cells           what becomes of it on each of the sources
         source          the name of the source
         state           ok, out-of-range, missing, moved, signature, kind, changed or unknown
@@ -69,7 +69,7 @@ def _row(row: Row) -> dict[str, Any]:
     from ..cli.list import fields
 
     return fields(row.patch) | {
-        "applies": row.applies,
+        "applies": [each.source.text for each in row.cells if each.verdict.fit == "ok"],
         "cells": [_cell(each) for each in row.cells],
         "findings": [_finding(each) for each in row.findings],
     }

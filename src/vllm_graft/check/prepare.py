@@ -86,5 +86,7 @@ def _search(text: str, lost: Sequence[tuple[str, str]]) -> None:
     for target, name in lost:
         parsed = Target.parse(target)
         known = sources[name].resolver if name else resolver
-        resolver.moves(parsed, Example(known, known.resolve(parsed)) if name else None)
+        moves = resolver.moves(parsed, Example(known, known.resolve(parsed)) if name else None)
+        for move in moves[:1]:
+            resolver.resolve(move.target)
     resolver.save()

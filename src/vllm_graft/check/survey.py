@@ -124,6 +124,7 @@ def _cell(patch: Patch, source: Source, examples: Examples, lock_of: LockOf) -> 
     verdict = judge(patch, source.resolver, examples)
     found, lock = verdict.resolution, lock_of(patch)
     drifted = None
-    if lock is not None and found is not None and verdict.in_range is not False:
+    fits = verdict.fit in ("ok", "unknown") and verdict.in_range is not False
+    if lock is not None and found is not None and fits:
         drifted = drift(patch, found, source.version, lock)
     return Cell(source, verdict, fixed(patch, source, verdict.target, found), drifted)

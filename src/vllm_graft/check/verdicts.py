@@ -55,7 +55,7 @@ def judge(patch: Patch, resolver: CachedResolver, example: Examples = lambda _: 
     elif resolution.state == "unknown":
         finding = _Finding("unknown", resolution.reason)
     elif resolution.state == "missing":
-        finding = _missing(target, resolver, resolution, example)
+        finding = _missing(patch, target, resolver, resolution, example)
     elif patch.operation != "run":
         finding = _fitting(patch, target, resolution)
     return Verdict(
@@ -107,14 +107,32 @@ def _addable(target: Target, resolver: CachedResolver, resolution: Resolution) -
 
 
 def _missing(
-    target: Target, resolver: CachedResolver, resolution: Resolution, example: Examples
+    patch: Patch,
+    target: Target,
+    resolver: CachedResolver,
+    resolution: Resolution,
+    example: Examples,
 ) -> _Finding:
     found = resolver.moves(target, example(target))
     likely = [each for each in found if each.is_likely]
     if likely:
-        return _Finding("moved", f"{resolution.reason}; it is at {likely[0]}", tuple(likely))
-    others = tuple(f"the same name is at {each}" for each in found[:3])
-    return _Finding("missing", resolution.reason, notes=others)
+        return _moved(patch, resolver, resolution, likely)
+    others = ", ".join(map(str, found[:3]))
+    notes = (f"the same name is at {others}",) if others else ()
+    return _Finding("missing", resolution.reason, notes=notes)
+
+
+def _moved(
+    patch: Patch, resolver: CachedResolver, resolution: Resolution, likely: list[Move]
+) -> _Finding:
+    """Say where a target is now, and whether the patch would fit there."""
+    place = likely[0].target
+    there = _Finding("ok")
+    if patch.operation != "run":
+        there = _fitting(patch, place, resolver.resolve(place))
+    fits = "where it would fit" if there.fit == "ok" else f"where it would not fit: {there.reason}"
+    reason = f"{resolution.reason}; it is at {likely[0]}, {fits}"
+    return _Finding("moved", reason, tuple(likely), signatures=there.signatures)
 
 
 def _fitting(patch: Patch, target: Target, found: Resolution) -> _Finding:

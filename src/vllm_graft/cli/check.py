@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write a page with everything, for a browser.",
 )
-@click.option("--json", "form", flag_value="json", help="Print JSON, for scripts.")
-@click.option("--github", "form", flag_value="github", help="Print annotations for GitHub.")
-@click.option("--gitlab", "form", flag_value="gitlab", help="Print a Code Quality report.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
+@click.option("--github", "as_github", is_flag=True, help="Print annotations for GitHub.")
+@click.option("--gitlab", "as_gitlab", is_flag=True, help="Print a Code Quality report.")
 def check(
     sources: tuple[str, ...],
     named: tuple[str, ...],
@@ -45,7 +45,9 @@ def check(
     diff: bool,
     lock: Path | None,
     page: Path | None,
-    form: Literal["json", "github", "gitlab"] | None,
+    as_json: bool,
+    as_github: bool,
+    as_gitlab: bool,
 ) -> None:
     """Tell which patch still fits which vLLM, from its sources alone.
 
@@ -55,6 +57,10 @@ def check(
     installed is meant. For a range of revisions (PATH@A..B) the first commit that breaks each patch
     is looked for.
     """
+    asked = {"json": as_json, "github": as_github, "gitlab": as_gitlab}
+    forms = [name for name, is_asked in asked.items() if is_asked]
+    if len(forms) > 1:
+        raise click.UsageError("--json, --github and --gitlab exclude each other.")
     with told():
         project = find_project()
         texts = (*named, *sources)
@@ -65,12 +71,12 @@ def check(
             made = with_changes(made)
         bisections = _bisected(project, made, texts)
     if page is not None:
-        _write_page(page, made)
-    if form is None:
-        print_survey(console(), made, verbose=verbose)
+        _write_page(page, made, project)
+    if not forms:
+        print_survey(console(), made, verbose=verbose, diffs=diff)
         _print_bisections(bisections)
     else:
-        _print_as(form, made, bisections)
+        _print_as(forms[0], made, bisections)
     falls_short = not made.is_fine or (strict and any(f.level == "warning" for f in made.findings))
     sys.exit(1 if falls_short else 0)
 
@@ -109,11 +115,11 @@ def _print_as(form: str, made: Survey, bisections: "list[Bisection]") -> None:
         click.echo(formats.gitlab(made, formats.repository(Path.cwd())), nl=False)
 
 
-def _write_page(file: Path, made: Survey) -> None:
+def _write_page(file: Path, made: Survey, project: Project) -> None:
     from ..check.output import write_whole
     from ..check.page import page
 
     try:
-        write_whole(file, page(made))
+        write_whole(file, page(made, project.root))
     except OSError as error:
         raise WrongInput(f"{file} cannot be written: {error}") from error

@@ -110,17 +110,17 @@ def _print(made: Renewal, file: Path, *, is_current: bool, only_check: bool) -> 
         out.print(f"{each.patch.id} on vLLM {version}: {each.fit}: {each.reason}", style="red")
     if made.refused:
         out.print(
-            f"{file} is as it was: only patches that fit are locked. Mend them, or narrow their "
-            "ranges; vllm-graft check tells more."
+            f"Nothing was written to {file}: all patches must fit what they are locked for. Mend "
+            "these, or narrow their ranges; vllm-graft check tells more."
         )
     elif is_current:
-        out.print(f"{file} is up to date: {len(made.after.patches)} patches.")
+        out.print(f"{file} is up to date: {len(made.after.patches)} locked.")
     elif only_check:
         out.print("".join(_diff(made, file)).rstrip("\n"))
         out.print(f"{file} is out of date. Review the difference, and run vllm-graft lock.")
     else:
         out.print(
-            f"{file}: {len(made.after.patches)} patches, of which {len(made.changed)} are new or "
+            f"{file}: {len(made.after.patches)} locked, {len(made.changed)} of them new or "
             f"changed; {len(made.dropped)} dropped."
         )
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def print_survey(out: "Console", made: Survey, *, verbose: bool) -> None:
+def print_survey(out: "Console", made: Survey, *, verbose: bool, diffs: bool) -> None:
     """Print a survey; with `verbose` a row for each vLLM, also where all agree."""
     rows = [line for row in made.rows for line in _lines(row, verbose=verbose)]
     out.print(table("patch", "vLLM", "verdict", "", rows=rows))
@@ -34,7 +34,7 @@ def print_survey(out: "Console", made: Survey, *, verbose: bool) -> None:
         )
     for row in made.rows:
         for cell in row.cells:
-            if cell.diff:
+            if diffs and cell.diff:
                 out.print(f"\n{row.patch.id} on {cell.source.title}", style="bold")
                 _print_diff(out, cell.diff)
     out.print()

@@ -86,7 +86,7 @@ function fields(patch, cell) {
     ["Operation", patch.operation],
     ["Target", patch.target],
     ["vLLM", patch.vllm],
-    ["Would apply", patch.applies],
+    ["Would apply", patch.applies.join(", ")],
     ["Why", patch.why],
     ["How", patch.how],
     ["Upstream", patch.upstream && linked(patch.upstream)],

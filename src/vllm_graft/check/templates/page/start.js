@@ -22,3 +22,4 @@ byId("states").append(...states());
 filter();
 findings();
 follow();
+byId("frame").scrollLeft = byId("frame").scrollWidth;  // the newest vLLM, for which one comes
