@@ -19,7 +19,7 @@ from .locked import refusal, warnings_of
 from .models.registry import of_others
 from .order import in_order
 from .patch import EXCLUSIVE, Candidate, Patch, raise_if_conflicting
-from .provided import provided_by
+from .provided import addition_to, provided_by
 from .settings import Settings
 from .sources import exists
 from .target import Target
@@ -42,8 +42,8 @@ class Environment:
 
     `system` and `machine` are as in `platform.uname()` (`"Linux"`, `"x86_64"`), `installed`
     returns the version of a distribution or None, `exists` tells whether there is a target, without
-    importing its module, `provided` where one is that its module provides lazily, `unlike_locked`
-    how a patch is not as it was locked, if it is not.
+    importing its module, `provided` and `addition` where one is, or is to be, that its module
+    provides lazily, `unlike_locked` how a patch is not as it was locked, if it is not.
     """
 
     vllm: VllmVersion
@@ -54,6 +54,7 @@ class Environment:
     installed: Callable[[str], str | None] = _installed
     exists: Callable[[Target], bool] = exists
     provided: Callable[[Target], Target] = provided_by
+    addition: Callable[[Target], Target] = addition_to
     unlike_locked: Callable[[Patch], str | None] = lambda _: None
 
 
@@ -183,7 +184,8 @@ def _placed(patch: Patch, candidates: Sequence[Candidate], environment: Environm
             there = [each for each in candidates if environment.exists(each.target)]
         kept = there[:1] or candidates
         patch = replace(patch, target=kept[0].target, candidates=tuple(kept))
-    where = patch.target if patch.operation == "add" else environment.provided(patch.target)
+    find = environment.addition if patch.operation == "add" else environment.provided
+    where = find(patch.target)
     return patch if where == patch.target else replace(patch, target=where)
 
 

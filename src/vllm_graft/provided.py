@@ -27,7 +27,15 @@ def provided_by(target: Target) -> Target:
         found = Resolver(FolderTree(folder.parent)).resolve(target)
     except SourceError:
         return target
-    return found.where if found.is_lazy and found.path and found.where else target
+    through_instance = any(step.startswith("through ") for step in found.steps)
+    known = found.is_lazy and found.path and not through_instance
+    return found.where if known and found.where else target
+
+
+def addition_to(target: Target) -> Target:
+    """Return where a name can be added that is to be one of a class that is provided lazily."""
+    parent = provided_by(Target(target.module, target.parent))
+    return Target(parent.module, f"{parent.qualname}.{target.name}".lstrip("."))
 
 
 def _may_be_provided(target: Target) -> bool:

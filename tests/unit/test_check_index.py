@@ -211,6 +211,8 @@ RELEASES = ["0.9.2", "0.10.0", "0.30.0", "0.31.0", "0.31.1.post1", "0.32.0", "0.
         (">=0.33.0rc1", ["0.33.0rc1"]),
         ("==0.30.0", ["0.30.0"]),
         ("==0.29.*", ["0.29.0"]),
+        ("v0.32.0", ["0.32.0"]),
+        ("0.32+cpu", ["0.32.0"]),
         ("newest:1", ["0.32.0"]),
         ("newest:2", ["0.31.1.post1", "0.32.0"]),
         ("newest:99", ["0.9.2", "0.10.0", "0.29.0", "0.31.0", "0.31.1.post1", "0.32.0"]),
@@ -459,7 +461,14 @@ def other_sum(file: Path) -> None:
     file.write_bytes(before + bytes(4) + after)
 
 
-@pytest.mark.parametrize("damage", [cut, flip, other_sum])
+def test_a_release_that_was_cut_in_the_cache_is_fetched_again(index: PackageIndex) -> None:
+    index.add(SDIST)
+    whole = open_tree("0.32.0").read("vllm/plain.py")
+    cut(next(sources_folder().glob("*.zip")))
+    assert open_tree("0.32.0").read("vllm/plain.py") == whole
+
+
+@pytest.mark.parametrize("damage", [flip, other_sum])
 def test_a_damaged_file_of_the_cache_is_said(
     damage: Callable[[Path], None], index: PackageIndex
 ) -> None:

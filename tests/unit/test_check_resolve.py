@@ -450,11 +450,16 @@ def test_names_bound_by_running_code_are_unknown_with_the_reason(
         ("def f(): pass\ndef g(:\n    pass\n", "f"),
         ("def f(): pass\nx = [1,\n", "f"),
         ("def f(): pass\nx = = 1\n", "absent"),
+        ("def f(): pass\nx = = 1\n", "f"),
+        ("<<<<<<< HEAD\ndef f(): pass\n", "f"),
+        ("def f(): pass\nif True:\n", "f"),
+        ("def f(): pass\n\0", "f"),
+        ("from .elsewhere import f\n", "f"),
     ],
 )
 def test_a_module_that_is_not_python_is_an_error(tmp_path: Path, source: str, name: str) -> None:
-    write_tree(tmp_path, {"broken.py": source})
-    with pytest.raises(SourceError, match=r"vllm/broken\.py in .* is not Python"):
+    write_tree(tmp_path, {"broken.py": source, "elsewhere.py": "def f(): pass\nx = = 1\n"})
+    with pytest.raises(SourceError, match=r"vllm/(broken|elsewhere)\.py in .* is not Python"):
         resolve(tmp_path, f"vllm.broken:{name}")
 
 

@@ -124,6 +124,21 @@ def test_a_probe_that_cannot_answer_is_an_error(row: Callable[..., Row], probe: 
         row(fixed_by=probe)
 
 
+def test_the_advice_for_a_fix_is_the_same_on_every_vllm(row: Callable[..., Row]) -> None:
+    found = row(fixed_by="0.31", vllm=">=0.30,!=0.32.0,<0.40").findings
+    said = [each.message for each in found if each.rule == "fixed"]
+    assert len(said) == 2
+    assert all("or end its range !=0.32.0,<0.40,>=0.30 below 0.31.0: " in each for each in said)
+    everywhere = row(fixed_by="0.30").findings[0].message
+    assert everywhere == "remove it: vLLM has the fix since 0.30"
+
+
+def test_vllms_are_in_the_order_of_their_versions(folders: list[str]) -> None:
+    named = [folders[2], folders[0], folders[3]]
+    titles = [source.title for source in open_sources(named)]
+    assert titles == ["0.30.0", "0.32.0", "0.33.0"]
+
+
 def test_errors_alone_make_a_check_fail(folders: list[str]) -> None:
     def made(**options: Any) -> Survey:
         return survey([declared(**options)], open_sources(folders), today=TODAY)

@@ -62,6 +62,12 @@ FILES = {
             if name in _TABLE: return load(_TABLE[name])
             raise AttributeError(name)
         """,
+    "computed.py": """
+        variables = {"PORT": lambda: 1}
+        def __getattr__(name):
+            if name in variables: return variables[name]()
+            raise AttributeError(name)
+        """,
     "clean.py": "def g(): pass\n",
 }
 
@@ -204,6 +210,15 @@ def test_of_candidates_the_first_for_the_version_that_exists(
 def test_re_exports_and_inheritance_are_told(check: Callable[..., Verdict]) -> None:
     assert check("set", "vllm.a:moved_in", 1).notes == ("re-exported via vllm.a",)
     assert check("set", "vllm.a:C.inherited", 1).notes == ("inherited from vllm.a:Base",)
+
+
+def test_what_a_module_computes_has_no_place_for_a_patch(check: Callable[..., Verdict]) -> None:
+    verdict = check("set", "vllm.computed:PORT", 1)
+    assert (verdict.fit, verdict.reason) == (
+        "kind",
+        "vllm.computed computes 'PORT' each time it is asked, so there is nothing to put anything "
+        "in the place of. Use `run` on 'vllm.computed'",
+    )
 
 
 def test_what_is_provided_lazily_is_told_as_such(check: Callable[..., Verdict]) -> None:

@@ -65,8 +65,10 @@ def test_the_patch_is_in_effect_for_who_asks_the_module() -> None:
     words: Any = dict.fromkeys(("why", "how", "upstream", "remove"), "words")
     patches.replace("vllm:LLM.generate", lambda self: "ours", vllm=">=0.30", **words)
     patches.add("vllm:Added", 1, vllm=">=0.30", **words)
+    patches.add("vllm:LLM.added", 2, id="in-class", vllm=">=0.30", **words)
     with armed(patches):
         vllm = importlib.import_module("vllm")
         assert "vllm.entrypoints.llm" not in sys.modules
         assert vllm.LLM().generate() == "ours"
         assert vllm.Added == 1
+        assert vllm.LLM.added == 2

@@ -42,6 +42,7 @@ def findings_of(patch: Patch, cells: "Sequence[Cell]", today: date) -> Iterator[
     """Yield what the cells of a patch say, the errors of single vLLMs first."""
     for cell in cells:
         yield from _of_cell(patch, cell)
+    yield from _of_fixed(patch, [each for each in cells if each.verdict.in_range is not False])
     yield from _of_range(patch, cells)
     if patch.gaps:
         fields = ", ".join(f"{name}=" for name in patch.gaps)
@@ -51,7 +52,6 @@ def findings_of(patch: Patch, cells: "Sequence[Cell]", today: date) -> Iterator[
 
 
 def _of_cell(patch: Patch, cell: "Cell") -> Iterator[Finding]:
-    title = cell.source.title
     if cell.verdict.in_range is False:
         return
     if cell.state in BROKEN or cell.state == "changed":
@@ -61,9 +61,18 @@ def _of_cell(patch: Patch, cell: "Cell") -> Iterator[Finding]:
         yield Finding(level, "unknown", patch, cell.reason, cell.source.text)
     if cell.drift is not None and cell.state != "changed":
         yield _of_drift(patch, cell, cell.drift)
-    if cell.fixed is not None:
-        message = f"remove it, or end its range {patch.vllm} below {title}: {cell.fixed}"
-        yield Finding("error", "fixed", patch, message, cell.source.text)
+
+
+def _of_fixed(patch: Patch, cells: "Sequence[Cell]") -> Iterator[Finding]:
+    """Yield where upstream has the fix; the advice is the same for all, by the first of them."""
+    fixed = [each for each in cells if each.fixed is not None]
+    if not fixed:
+        return
+    advice = "remove it"
+    if fixed[0] is not cells[0]:
+        advice = f"remove it, or end its range {patch.vllm} below {fixed[0].source.title}"
+    for cell in fixed:
+        yield Finding("error", "fixed", patch, f"{advice}: {cell.fixed}", cell.source.text)
 
 
 def _of_drift(patch: Patch, cell: "Cell", drift: "Drift") -> Finding:

@@ -57,13 +57,15 @@ def cached_releases() -> list[Version]:
 
 
 def cached_release(version: Version) -> ReleaseTree | None:
-    """Return a release from the cache; None where it was never fetched."""
+    """Return a release from the cache; None where it was never fetched, or is not whole."""
     public = Version(version.public)
     for distribution in DISTRIBUTIONS:
         for file in _kept():
             name, text, _ = parts(file)
             if name == distribution and Version(text) == public:
-                return ReleaseTree(file)
+                tree = ReleaseTree(file)
+                if tree.is_complete:
+                    return tree
     return None
 
 

@@ -51,6 +51,9 @@ def expanded(*sources: str) -> list[str]:
 def _expanded(source: str) -> list[str]:
     if Path(source).exists():
         return [source]
+    version = _version(source)
+    if version is not None:  # `v0.32` and `0.32.0+cpu` are the same release
+        return [_release(version)]
     specifier = _specifier(source)
     if specifier is not None:
         from .index import releases_within
@@ -127,6 +130,15 @@ def _version(source: str) -> Version | None:
         return Version(source)
     except InvalidVersion:
         return None
+
+
+def _release(version: Version) -> str:
+    """Return the public version with three parts or more, as vLLM's releases are written."""
+    public = Version(version.public)
+    missing = 3 - len(public.release)
+    if missing <= 0 or str(public) != public.base_version:
+        return str(public)
+    return f"{public}{'.0' * missing}"
 
 
 def _specifier(source: str) -> SpecifierSet | None:

@@ -120,8 +120,10 @@ class ZipTree(PackedTree):
             raise FileNotFoundError(path)
         try:
             return self._archive.read(self._root + path)
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
             raise self._corrupt(error) from error
+        except RuntimeError as error:  # encrypted, or compressed in a way that is not known here
+            raise SourceError(f"{self.file} cannot be read: {error}") from error
 
 
 class TarTree(PackedTree):

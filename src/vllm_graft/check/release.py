@@ -14,12 +14,17 @@ from .packed import ZipTree
 _LENGTHS = struct.Struct("<26xHH")
 """The header before a member's name: APPNOTE.TXT, 4.3.7. It ends with two lengths."""
 
+_EMPTY = b"PK\x05\x06".ljust(22, b"\0")
+"""What a zip file without comment ends with, as long as this: APPNOTE.TXT, 4.3.16."""
+
 
 class ReleaseTree(ZipTree):
     """A file named `DISTRIBUTION-VERSION-SHA256.zip`, the digest that of what was fetched.
 
     Its key is the same wherever the cache is.
     """
+
+    is_released = True
 
     def __init__(self, file: Path) -> None:
         super().__init__(file)
@@ -28,6 +33,13 @@ class ReleaseTree(ZipTree):
         self.key = f"release {self.label} {digest}"
         self.distribution = distribution
         self.version = VllmVersion(version, f"{self.label} on the package index")
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the file ends as a zip file does: it may have been cut where it lies."""
+        with self.file.open("rb") as file:
+            file.seek(max(0, self.file.stat().st_size - len(_EMPTY)))
+            return file.read().startswith(_EMPTY[:4])
 
     def read(self, path: str) -> bytes:
         """Return the contents of a file. To read all takes half the time that `zipfile` does."""

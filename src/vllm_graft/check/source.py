@@ -6,6 +6,8 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
 from ..version import VllmVersion
 from .cache import CachedResolver
 from .opening import expanded, open_tree, open_trees
@@ -18,10 +20,17 @@ if TYPE_CHECKING:
 def open_sources(texts: Iterable[str], progress: "Progress | None" = None) -> "list[Source]":
     """Open every vLLM that is named, each once; raise `SourceError` for what is none.
 
-    A range of versions or revisions names several; see `opening.expanded`.
+    A range of versions or revisions names several; see `opening.expanded`. They are in the order of
+    their versions, those of unknown version last.
     """
     singles = expanded(*texts)
-    return [*map(Source, singles, open_trees(*singles, progress=progress))]
+    opened = [*map(Source, singles, open_trees(*singles, progress=progress))]
+    return sorted(opened, key=_by_version)
+
+
+def _by_version(source: "Source") -> tuple[bool, Version]:
+    version = source.version.version
+    return version is None, version or Version("0")
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,7 @@ class Source:
     @cached_property
     def title(self) -> str:
         """The version, and in brackets what else tells the source from others of that version."""
-        version = str(self.version.version or self.text)
-        name = PurePath(self.text).name
-        return version if name == version else f"{version} ({name})"
+        version, name = self.version.version, PurePath(self.text).name
+        if version is None:
+            return self.text
+        return name if name == str(version) else f"{version} ({name})"

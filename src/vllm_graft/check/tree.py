@@ -38,11 +38,12 @@ class Tree(ABC):
 
     `key` tells the tree from others, for a cache: what has the same key and the same stamps has
     the same contents. Where it is `fixed` the key alone tells that. Beside one that `is_installed`
-    are the packages that it imports.
+    are the packages that it imports; one that `is_released` came from the package index.
     """
 
     fixed = False
     is_installed = False
+    is_released = False
 
     def __init__(self, label: str, key: str) -> None:
         self.label = label

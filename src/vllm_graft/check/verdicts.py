@@ -56,6 +56,8 @@ def judge(patch: Patch, resolver: CachedResolver, example: Examples = lambda _: 
         finding = _Finding("unknown", resolution.reason)
     elif resolution.state == "missing":
         finding = _missing(patch, target, resolver, resolution, example)
+    elif resolution.is_lazy and resolution.where == target:
+        finding = _computed(target)
     elif patch.operation != "run":
         finding = _fitting(patch, target, resolution)
     return Verdict(
@@ -133,6 +135,14 @@ def _moved(
     fits = "where it would fit" if there.fit == "ok" else f"where it would not fit: {there.reason}"
     reason = f"{resolution.reason}; it is at {likely[0]}, {fits}"
     return _Finding("moved", reason, tuple(likely), signatures=there.signatures)
+
+
+def _computed(target: Target) -> _Finding:
+    return _Finding(
+        "kind",
+        f"{target.module} computes {target.name!r} each time it is asked, so there is nothing to "
+        f"put anything in the place of. Use `run` on {target.module!r}",
+    )
 
 
 def _fitting(patch: Patch, target: Target, found: Resolution) -> _Finding:

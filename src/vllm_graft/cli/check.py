@@ -10,8 +10,8 @@ import click
 from ..check.project import Project, find_project
 from ..check.survey import Survey
 from .matrix import print_survey
-from .render import console, print_json, table
-from .sources import WrongInput, source_options, surveyed, told
+from .render import WrongInput, console, print_json, table
+from .sources import source_options, surveyed, told
 
 if TYPE_CHECKING:
     from ..check.bisect import Bisection

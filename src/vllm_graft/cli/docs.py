@@ -8,7 +8,8 @@ import click
 
 from ..check.output import write_whole
 from ..check.project import find_project
-from .sources import WrongInput, source_options, surveyed, told
+from .render import WrongInput
+from .sources import source_options, surveyed, told
 
 
 @click.command()

@@ -33,6 +33,12 @@ STYLES = {
 }
 
 
+class WrongInput(click.ClickException):
+    """What was given cannot be worked with."""
+
+    exit_code = 2
+
+
 def json_option(command: _F) -> _F:
     """Give a command the flag `--json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")(command)

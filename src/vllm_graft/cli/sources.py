@@ -13,6 +13,7 @@ from ..check.project import Project
 from ..check.source import Source, open_sources
 from ..check.survey import Survey, survey
 from ..errors import GraftError
+from .render import WrongInput
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -40,12 +41,6 @@ class told:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, GraftError):
             raise WrongInput(str(error)) from error
-
-
-class WrongInput(click.ClickException):
-    """What was given cannot be worked with."""
-
-    exit_code = 2
 
 
 def opened(project: Project, texts: Sequence[str]) -> list[Source]:

@@ -10,12 +10,12 @@ from typing import Any
 import click
 
 from ..activation import current_plan
-from ..errors import BrokenSetError, GraftError
+from ..errors import BrokenSetError, GraftError, SettingError
 from ..models.explain import Explanation, explain
 from ..models.registry import BUILTIN_MODELS, Model, get_models
 from ..plan import Plan
 from ..settings import Settings
-from .render import console, json_option, print_json, table
+from .render import WrongInput, console, json_option, print_json, table
 
 
 @click.command()
@@ -49,6 +49,8 @@ def status(config: Path | None, additional_config: str | None, draft: bool, as_j
             given, models = _read(additional_config), _selected(plan)
             _show_model(explain(config, given, models, draft=draft), as_json)
             return
+    except SettingError as error:
+        raise WrongInput(str(error)) from error
     except GraftError as error:
         raise click.ClickException(str(error)) from error
     if as_json:
