@@ -99,7 +99,7 @@ def test_what_is_gone_is_taken_away_line_by_line(tree: Open) -> None:
     old, new = tree("0.31.0", BEFORE), tree("0.32.0", BEFORE.replace("run", "go"))
     target = Target("vllm.a", "C.run")
     shown = difference(old, target, new, target).splitlines()
-    assert shown[1] == "+++ b/vllm.a:C.run (vLLM 0.32.0)"
+    assert shown[1] == "+++ /dev/null vllm.a:C.run (vLLM 0.32.0)"
     assert {line[0] for line in shown[3:]} == {"-"}
     assert len(shown) == 8
 

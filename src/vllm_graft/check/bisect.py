@@ -64,6 +64,8 @@ class Bisection:
         if self.outcome == "breaks":
             verdict = self.verdict or self.after
             return f"{verdict.fit} since {self.commit}: {verdict.reason}"
+        if self.outcome == "was-broken":
+            return f"fits at neither end ({self.after.fit}: {self.after.reason})"
         return _SENTENCES[self.outcome]
 
     def as_dict(self) -> dict[str, Any]:
@@ -81,7 +83,6 @@ class Bisection:
 
 _SENTENCES = {
     "holds": "fits at both ends",
-    "was-broken": "fits at neither end: start from an earlier revision",
     "mended": "does not fit at the first revision, and fits at the last",
 }
 

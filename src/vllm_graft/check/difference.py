@@ -36,12 +36,16 @@ def difference(
     found = difflib.unified_diff(
         before.lines,
         after.lines,
-        f"a/{before.name}",
-        f"b/{after.name}",
+        _header("a", before),
+        _header("b", after),
         n=_AROUND,
         lineterm="",
     )
     return "".join(f"{_moved(each, before, after)}\n" for each in found)
+
+
+def _header(side: str, defined: _Definition) -> str:
+    return f"{side}/{defined.name}" if defined.lines else f"/dev/null {defined.name}"
 
 
 def _moved(line: str, before: _Definition, after: _Definition) -> str:
