@@ -2,13 +2,17 @@
 
 import ast
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..check.tree import PACKAGE
+from .editing import Edited
 from .imported import OWN
+from .late_imports import with_late_imports
 from .old_file import Assignment, OldFile, Saved
 from .originals import wraps_decorator
+from .rest import MARK, Rest, first_line, with_rest
+from .syntax import DEFINITIONS
 
 
 @dataclass(frozen=True)
@@ -25,26 +29,43 @@ class Translated:
     original: Saved | None = None
 
 
-def copied(file: OldFile, translated: Iterable[Translated], siblings: Mapping[str, str]) -> str:
-    """Return the source of the copy. `siblings` are the copies of other files, by module."""
-    source = _Edited(file.text)
+@dataclass(frozen=True)
+class Copies:
+    """What else is copied: the copies of other files, by the modules that those are.
+
+    `kept` are the names that others of the files import from this one.
+    """
+
+    package: str
+    siblings: Mapping[str, str]
+    kept: frozenset[str] = frozenset()
+
+
+def copied(file: OldFile, translated: Sequence[Translated], copies: Copies) -> Rest:
+    """Return the copy, and what in it does what stays of the file."""
+    source = Edited(file.text)
     by_statement: dict[int, list[Translated]] = {}
     for each in translated:
         by_statement.setdefault(id(each.assignment.statement), []).append(each)
     for group in by_statement.values():
         _edit_statement(source, group)
-    for each in {
-        each.original.name: each
-        for group in by_statement.values()
-        for each in group
-        if each.original is not None
-    }.values():
+    for each in {each.original.name: each for each in translated if each.original}.values():
         _edit_function(source, each)
     for statement in ast.walk(file.tree):
         if isinstance(statement, ast.ImportFrom):
-            _edit_import(source, file, statement, siblings)
-    calls = "".join(f"\n\n{name}()\n" for name in calls_needed(file, by_statement))
-    return _HEAD.format(file=file.name) + source.text.rstrip() + "\n" + calls
+            _edit_import(source, file, statement, copies.siblings)
+    at_once, later = calls_needed(file, translated)
+    staying = _staying(source, file, translated)
+    for statement in staying:
+        start = source.at(first_line(statement), 0)
+        source.change(start, start, f"{MARK}\n")
+    text = source.text.rstrip() + "\n" + "".join(f"\n\n{name}()\n" for name in at_once)
+    needed = copies.kept | _needed(file, translated)
+    rest = with_rest(text, needed, later, PACKAGE)
+    lean = with_late_imports(
+        rest.text, file.tree, needed - _definitions(file), lambda path: _is_late(path, file, copies)
+    )
+    return Rest(_HEAD.format(file=file.name) + lean.rstrip() + "\n", rest.function)
 
 
 _HEAD = """\
@@ -53,57 +74,98 @@ _HEAD = """\
 """
 
 
-def calls_needed(file: OldFile, by_statement: Iterable[int]) -> list[str]:
-    """Return the functions of a file that applied patches and have something left to do."""
-    translated = set(by_statement)
-    with_value = {
-        each.applier
-        for each in file.assignments
-        if id(each.statement) in translated and each.given.kind == "expression"
+def calls_needed(file: OldFile, translated: Iterable[Translated]) -> tuple[list[str], list[str]]:
+    """Return the functions that have something left to do and that the file does not call.
+
+    The first give values that declarations name, the others do what stays.
+    """
+    with_value = _appliers_with_value(translated) - file.called
+    staying = {each.applier for each in file.remarks if each.stays} - file.called - {""}
+    return sorted(with_value - {""}), sorted(staying - with_value)
+
+
+def _appliers_with_value(translated: Iterable[Translated]) -> set[str]:
+    return {
+        each.assignment.applier for each in translated if each.assignment.given.kind == "expression"
     }
-    staying = {each.applier for each in file.remarks if each.stays}
-    return sorted((with_value | staying) - {""} - file.called)
 
 
-class _Edited:
-    """A source and changes to it, by the positions of syntax trees: bytes, not characters."""
-
-    def __init__(self, text: str) -> None:
-        self._data = text.encode()
-        self._starts = [0]
-        for line in self._data.splitlines(keepends=True):
-            self._starts.append(self._starts[-1] + len(line))
-        self._changes: dict[tuple[int, int], bytes] = {}
-
-    def at(self, line: int, column: int) -> int:
-        return self._starts[line - 1] + column
-
-    def span(self, node: "ast.expr | ast.stmt") -> tuple[int, int]:
-        assert node.end_lineno is not None
-        assert node.end_col_offset is not None
-        return self.at(node.lineno, node.col_offset), self.at(node.end_lineno, node.end_col_offset)
-
-    def between(self, start: int, end: int) -> str:
-        return self._data[start:end].decode()
-
-    def is_alone(self, start: int, end: int) -> bool:
-        """Tell whether a statement begins in the first column and shares no line with another."""
-        line_end = self._starts[bisect_right(self._starts, end - 1)]
-        after = self.between(end, line_end).strip()
-        return start in self._starts and (not after or after.startswith("#"))
-
-    def change(self, start: int, end: int, text: str) -> None:
-        self._changes[start, end] = text.encode()
-
-    @property
-    def text(self) -> str:
-        data = self._data
-        for (start, end), new in sorted(self._changes.items(), reverse=True):
-            data = data[:start] + new + data[end:]
-        return data.decode()
+def _staying(source: Edited, file: OldFile, translated: Sequence[Translated]) -> list[ast.stmt]:
+    """Return the statements that do what stays of a file; none where they cannot be done later."""
+    with_value = _appliers_with_value(translated) - {""}
+    lines = {each.line for each in file.remarks if each.stays and not each.applier}
+    appliers = {each.applier for each in file.remarks if each.stays and each.applier}
+    found = [
+        each
+        for each in file.tree.body
+        if lines & set(range(first_line(each), (each.end_lineno or 0) + 1))
+        or set(file.calls.get(each.lineno, ())) & appliers
+    ]
+    can_be = all(_can_be_later(source, file, each, translated, with_value) for each in found)
+    return found if can_be and not _is_read_at_once(file, translated) else []
 
 
-def _edit_statement(source: _Edited, group: list[Translated]) -> None:
+def _is_read_at_once(file: OldFile, translated: Iterable[Translated]) -> bool:
+    """Tell whether a value that is declared is made of what stays to be done."""
+    changed = [f"{path}." for each in file.remarks if each.stays for path in each.paths]
+    read = [
+        f"{path}."
+        for each in translated
+        if each.value and each.assignment.given.node is not None
+        for path in file.imported.mentioned(each.assignment.given.node)
+    ]
+    return any(path.startswith(other) for path in read for other in changed)
+
+
+def _can_be_later(
+    source: Edited,
+    file: OldFile,
+    statement: ast.stmt,
+    translated: Iterable[Translated],
+    with_value: set[str],
+) -> bool:
+    """Tell whether nothing changes if a statement is executed after patches are applied."""
+    if set(file.calls.get(statement.lineno, ())) & with_value:
+        return False
+    stars = (each for each in ast.walk(statement) if isinstance(each, ast.ImportFrom))
+    if any(alias.name == "*" for each in stars for alias in each.names):
+        return False
+    read = [f"{path}." for path in file.imported.mentioned(statement)]
+    replaced = [
+        f"{each.assignment.path}." for each in translated if each.assignment.line > statement.lineno
+    ]
+    if any(path.startswith(other) for path in read for other in replaced):
+        return False
+    inside = range(statement.lineno, (statement.end_lineno or 0) + 1)
+    values = [each for each in translated if each.value and each.assignment.line in inside]
+    start = source.at(first_line(statement), 0)
+    return not values and source.is_alone(start, source.span(statement)[1])
+
+
+def _needed(file: OldFile, translated: Iterable[Translated]) -> set[str]:
+    """Return the names that declarations ask the copy for, and originals that it reads at once."""
+    names = {each.value or each.assignment.given.name for each in translated}
+    paths = {f"{each.assignment.path}." for each in translated}
+    saved = {
+        each.name
+        for each in file.saved.values()
+        if any(f"{each.path}.".startswith(path) for path in paths)
+    }
+    return {each for each in names if each.isidentifier()} | saved
+
+
+def _definitions(file: OldFile) -> set[str]:
+    return {each.name for each in file.tree.body if isinstance(each, DEFINITIONS)}
+
+
+def _is_late(path: str, file: OldFile, copies: Copies) -> bool:
+    """Tell whether importing a path may have vLLM imported: its own modules, the file's, copies."""
+    top = path.partition(".")[0]
+    own = {PACKAGE, file.package.partition(".")[0], copies.package}
+    return bool(top) and top in own
+
+
+def _edit_statement(source: Edited, group: list[Translated]) -> None:
     """Take an assignment out, or let it bind a name of the copy instead."""
     first = group[0]
     statement = first.assignment.statement
@@ -118,7 +180,7 @@ def _edit_statement(source: _Edited, group: list[Translated]) -> None:
         source.change(before, after, text.format(name=name))
 
 
-def _heads(source: _Edited, statement: ast.stmt) -> Iterator[tuple[int, int, str]]:
+def _heads(source: Edited, statement: ast.stmt) -> Iterator[tuple[int, int, str]]:
     """Yield what of an assignment is not its value, and what to have there instead."""
     start, end = source.span(statement)
     if isinstance(statement, ast.Assign):
@@ -131,7 +193,7 @@ def _heads(source: _Edited, statement: ast.stmt) -> Iterator[tuple[int, int, str
         yield value_end, end, ")"
 
 
-def _edit_function(source: _Edited, translated: Translated) -> None:
+def _edit_function(source: Edited, translated: Translated) -> None:
     """Give a function the original as its first parameter, in place of a name of the file."""
     saved, node = translated.original, translated.assignment.given.node
     assert saved is not None
@@ -162,7 +224,7 @@ def _edit_function(source: _Edited, translated: Translated) -> None:
 
 
 def _edit_import(
-    source: _Edited, file: OldFile, statement: ast.ImportFrom, siblings: Mapping[str, str]
+    source: Edited, file: OldFile, statement: ast.ImportFrom, siblings: Mapping[str, str]
 ) -> None:
     """Name absolutely what is imported relatively, and the copies of files that have one."""
     base = file.imported.base(statement)

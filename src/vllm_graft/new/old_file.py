@@ -87,6 +87,8 @@ class OldFile:
     saved: Mapping[str, Saved]
     called: frozenset[str]
     """The appliers that the file calls itself."""
+    calls: Mapping[int, tuple[str, ...]]
+    """The appliers that statements of module level call, directly or not, by their first lines."""
     needs: Mapping[str, int]
     """The modules of its own package that it imports from, and in which line."""
 

@@ -1,6 +1,8 @@
 """The translation of one old file: its declarations, its copy, and what is left to say."""
 
+import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
@@ -8,14 +10,16 @@ from packaging.version import Version
 from ..check.tree import PACKAGE
 from ..target import Target, is_lazy
 from . import header
-from .copying import Translated, copied
+from .copying import Copies, Translated, copied
 from .declaration import Declaration, Reasons
+from .late_imports import executed_paths, imported_modules
 from .merging import Merged, merged, placed
 from .names import Names
 from .old_file import Assignment, OldFile, Remark
 from .originals import original
 from .places import Place, target_of
 from .ranges import covering
+from .rest import Rest, rest_modules
 
 if TYPE_CHECKING:
     from .translation import Translation
@@ -32,6 +36,7 @@ class FileTranslation:
         self._siblings = {
             each.imported_as: f"{names.package}.impl.{each.module}" for each in done.files
         }
+        self._order = done.order
         self._values: dict[int, str] = {}
         self._replaced: set[Target] = set()
         self._entries = header.entries(file.path, file.text)
@@ -49,9 +54,12 @@ class FileTranslation:
         kept.sort(key=lambda each: bool(each.newest.kind == "class"))  # after their members
         for each in kept:
             self._done.add(self._declaration(each, translated), self._file, each.assignment)
-        self._done.declarations += self._rest()
-        self._done.copies[self._path] = copied(self._file, translated, self._siblings)
+        rest = copied(replace(self._file, remarks=tuple(self._remarks)), translated, self._copies())
+        self._done.copies[self._path] = rest.text
+        runs = list(self._runs(rest))
+        self._done.declarations += runs
         self._remarks += self._needs()
+        self._remarks += self._uncertain(rest, [*map(self._target_module, kept)])
         self._remarks.sort(key=lambda each: each.line)
         self._done.remarks += [(self._file, each) for each in self._remarks]
 
@@ -172,28 +180,67 @@ class FileTranslation:
             elif place not in kept:
                 yield f"In vLLM {place.source.version.version} it would be `{place.operation}`."
 
-    def _rest(self) -> Iterator[Declaration]:
-        """Yield declarations that have the copy imported for what stays in it."""
-        modules: dict[str, list[Remark]] = {}
-        for each in self._remarks:
-            for module in self._modules(each) if each.stays else ():
-                modules.setdefault(module, []).append(each)
-        for module, remarks in modules.items():
-            lines = ", ".join(dict.fromkeys(str(each.line) for each in remarks))
+    def _runs(self, rest: Rest) -> Iterator[Declaration]:
+        """Yield declarations that have done what stays in the copy.
+
+        That is when the last of the modules is imported that it is about: before, it would import
+        that one in the middle of an import of vLLM.
+        """
+        staying = [each for each in self._remarks if each.stays]
+        if not staying:
+            return
+        touched = list(dict.fromkeys(module for each in staying for module in self._modules(each)))
+        used = rest_modules(rest, self._order) if rest.function else []
+        later = [each for each in used if self._order.imported_by(each) & set(touched)]
+        last = self._order.last(list(dict.fromkeys([*touched, *later])))
+        lines = ", ".join(dict.fromkeys(str(each.line) for each in staying))
+        name = self._file.name
+        for module in last:
+            comment = f"What could not be translated (line {lines} of {name}) is done by the copy"
+            if rest.function:
+                comment += f" in {rest.function}(), once."
+            else:
+                comment += " when it is imported."
             yield Declaration(
                 operation="run",
                 target=module,
-                implementation=f'"{self._module}"',
+                implementation=f'"{self._module}{rest.function and ":"}{rest.function}"',
                 name=self._file.module,
                 vllm=covering(filter(None, (s.version.version for s in self._done.sources))),
-                reasons=Reasons(
-                    how=f"Execute what stays of {self._file.name} (line {lines}).",
-                ),
-                comments=(
-                    f"What could not be translated (line {lines} of {self._file.name}) is done by "
-                    "the copy when it is imported.",
-                ),
+                reasons=Reasons(how=f"Execute what stays of {name} (line {lines})."),
+                comments=(comment, *_not_certain(last)),
+                name_is_made=bool(rest.function),
             )
+
+    def _target_module(self, group: Merged) -> str:
+        return group.newest.target.module
+
+    def _uncertain(self, rest: Rest, targets: Sequence[str]) -> Iterator[Remark]:
+        """Yield remarks on modules that the copy imports in the middle of imports of vLLM."""
+        lines = self._file.text.splitlines()
+        for path in executed_paths(rest.text):
+            module = self._order.module_of(path)
+            early = [each for each in targets if not self._order.is_complete(module, each)]
+            early = list(dict.fromkeys(each for each in early if each.startswith(f"{PACKAGE}.")))
+            if early:
+                line = _line_of_import(self._file, path)
+                reason = (
+                    f"not certain: the copy imports {module} when {', '.join(early)} is imported, "
+                    "which fails where vLLM is importing that already. Import it in functions"
+                )
+                yield Remark(line, lines[line - 1].strip(), reason, stays=False)
+
+    def _copies(self) -> Copies:
+        package = self._module.partition(".")[0]
+        own = self._file.imported_as
+        names = {
+            path.removeprefix(f"{own}.").partition(".")[0]
+            for each in self._done.files
+            if each is not self._file
+            for path in each.imported.paths.values()
+            if path.startswith(f"{own}.")
+        }
+        return Copies(package, self._siblings, frozenset(names))
 
     def _needs(self) -> Iterator[Remark]:
         """Yield remarks on what the copy imports from the package of the file, as that did."""
@@ -218,6 +265,22 @@ class FileTranslation:
             each for each in self._file.imported.modules if each.startswith(f"{PACKAGE}.")
         )
         return touched or imported[:1] or [PACKAGE]
+
+
+def _not_certain(last: Sequence[str]) -> Iterator[str]:
+    if len(last) > 1:
+        yield (
+            f"Not certain: none of {', '.join(last)} imports the others, so it is done with the "
+            "first of them, whose import it may be in the middle of."
+        )
+
+
+def _line_of_import(file: OldFile, path: str) -> int:
+    """Return the line in which a file imports a path, 1 where it does not say so itself."""
+    for node in ast.walk(file.tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and path in imported_modules(node):
+            return node.lineno
+    return 1
 
 
 def _target(places: Sequence[Place]) -> str:

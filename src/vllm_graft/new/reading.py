@@ -38,6 +38,7 @@ def read_old_file(path: Path) -> OldFile:
         remarks=tuple(sorted(reader.remarks, key=lambda each: each.line)),
         saved=reader.saved,
         called=frozenset(reader.called),
+        calls=reader.calls,
         needs=reader.needs,
     )
 
@@ -73,6 +74,7 @@ class _Reader:
     remarks: list[Remark] = field(default_factory=list)
     saved: dict[str, Saved] = field(default_factory=dict)
     called: set[str] = field(default_factory=set)
+    calls: dict[int, tuple[str, ...]] = field(default_factory=dict)
     needs: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -200,6 +202,7 @@ class _Reader:
         call = syntax.called(statement)
         if call in self._definitions:
             self.called.add(call)
+            self.calls[statement.lineno] = (call,)
         reasons = [each.reason for each in changed if each.reason]
         if changed and (scope.obstacle or reasons or len(assigned) != len(changed)):
             paths = [each.path for each in changed]

@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
 _TOLERATED = frozenset({"ImportError", "ModuleNotFoundError", "AttributeError", "Exception"})
 
 

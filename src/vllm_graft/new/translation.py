@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+
+from packaging.version import Version
 
 from ..check.source import Source
 from ..errors import NewPackageError, SourceError
 from .declaration import Declaration
+from .import_order import ImportOrder
 from .merging import remark
 from .names import Names
 from .old_file import Assignment, OldFile, Remark
@@ -35,6 +39,12 @@ class Translation:
                 self.remarks.append((other, remark(other, first, reason)))
         self.declarations.append(declaration)
         self._claims[declaration] = (file, assignment)
+
+    @cached_property
+    def order(self) -> ImportOrder:
+        """What the modules of the newest vLLM import."""
+        newest = max(self.sources, key=lambda each: each.version.version or Version("0"))
+        return ImportOrder(newest.tree)
 
     @property
     def left(self) -> list[str]:
