@@ -490,6 +490,60 @@ FILES = {
 }
 
 
+FILES |= {
+    "functions that the file calls through another": (
+        """
+        import vllm.core as core
+        def area(width, height=2): return "ours"
+        def patch_area():
+            core.area = area
+        def patch_limit():
+            core.LIMIT = 5
+            core.TABLE["b"] = 2
+        def patch_both():
+            patch_limit()
+            patch_area()
+        def apply_all():
+            patch_both()
+        apply_all()
+        """,
+        ["set vllm.core:LIMIT", "replace vllm.core:area", "run vllm.core"],
+    ),
+    "a function that the file calls with arguments": (
+        """
+        import vllm.core
+        def limit(value):
+            from vllm import core
+            core.LIMIT = value
+        limit(7)
+        """,
+        ["run vllm.core"],
+    ),
+    "a function that the file calls under a condition": (
+        """
+        import sys
+        def limit():
+            from vllm import core
+            core.LIMIT = 8
+        if sys.version_info > (3,):
+            limit()
+        """,
+        ["run vllm.core"],
+    ),
+    "a method that the file calls": (
+        """
+        import vllm.core as core
+        class Patches:
+            @staticmethod
+            def go():
+                core.LIMIT = 9
+        Patches.go()
+        """,
+        ["run vllm.core"],
+    ),
+}
+
+
 @pytest.mark.parametrize("case", FILES, ids=str)
 def test_a_translation_does_what_the_file_did(workshop: Workshop, case: str) -> None:
     text, declared = FILES[case]

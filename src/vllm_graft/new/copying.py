@@ -79,9 +79,13 @@ def calls_needed(file: OldFile, translated: Iterable[Translated]) -> tuple[list[
 
     The first give values that declarations name, the others do what stays.
     """
-    with_value = _appliers_with_value(translated) - file.called
-    staying = {each.applier for each in file.remarks if each.stays} - file.called - {""}
-    return sorted(with_value - {""}), sorted(staying - with_value)
+    with_value = _roots(file, _appliers_with_value(translated))
+    staying = _roots(file, {each.applier for each in file.remarks if each.stays})
+    return sorted(with_value), sorted(staying - with_value)
+
+
+def _roots(file: OldFile, appliers: set[str]) -> set[str]:
+    return {root for each in appliers - file.called for root in file.roots.get(each, ())}
 
 
 def _appliers_with_value(translated: Iterable[Translated]) -> set[str]:

@@ -74,9 +74,9 @@ class _Mover:
         )
         for statement in top:
             self._top(statement, plain)
-        for statement in self._tree.body:
-            if isinstance(statement, ast.Try):
-                self._whole(statement)
+        for attempt in self._tree.body:
+            if isinstance(attempt, ast.Try):
+                self._whole(attempt)
         for function, imports in self._for_functions.items():
             self._put(function, imports)
         return self._source.text

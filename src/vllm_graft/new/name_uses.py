@@ -122,9 +122,9 @@ def names_bound_inside(node: Function) -> set[str]:
             found.add(each.id)
         elif isinstance(each, (ast.Import, ast.ImportFrom)):
             found |= set(syntax.bound_names([each]))
-        elif isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.add(each.name)
-        elif isinstance(each, ast.ExceptHandler) and each.name:
+        elif isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or (
+            isinstance(each, ast.ExceptHandler) and each.name
+        ):
             found.add(each.name)
     return found - {node.name}
 

@@ -89,6 +89,8 @@ class OldFile:
     """The appliers that the file calls itself."""
     calls: Mapping[int, tuple[str, ...]]
     """The appliers that statements of module level call, directly or not, by their first lines."""
+    roots: Mapping[str, tuple[str, ...]]
+    """For each applier those that have to be called to have it called, where the file does not."""
     needs: Mapping[str, int]
     """The modules of its own package that it imports from, and in which line."""
 

@@ -11,7 +11,9 @@ from ..errors import NewPackageError
 from . import effects, syntax
 from .given import given
 from .imported import OWN, Imported
+from .name_uses import own_names
 from .old_file import Assignment, OldFile, Remark, Saved
+from .own_calls import Appliers, own_names_called
 
 
 def read_old_file(path: Path) -> OldFile:
@@ -37,8 +39,9 @@ def read_old_file(path: Path) -> OldFile:
         assignments=tuple(reader.with_readers()),
         remarks=tuple(sorted(reader.remarks, key=lambda each: each.line)),
         saved=reader.saved,
-        called=frozenset(reader.called),
+        called=frozenset(reader.appliers.called),
         calls=reader.calls,
+        roots={each: tuple(reader.appliers.roots(each)) for each in reader.appliers.names},
         needs=reader.needs,
     )
 
@@ -73,7 +76,6 @@ class _Reader:
     assignments: list[Assignment] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
     saved: dict[str, Saved] = field(default_factory=dict)
-    called: set[str] = field(default_factory=set)
     calls: dict[int, tuple[str, ...]] = field(default_factory=dict)
     needs: dict[str, int] = field(default_factory=dict)
 
@@ -83,20 +85,27 @@ class _Reader:
         self._bound = Counter(syntax.bound_names(self.tree.body))
         self._given = effects.given_names(self.tree)
         self._reads: list[tuple[int, int, str]] = []
-        self._used_inside = syntax.names_in_functions(self.tree)
+        self.appliers = Appliers(self.tree, self._given)
+        self._own_calls: list[tuple[ast.stmt, _Scope]] = []
+        self._tolerated: set[str] = set()
 
     def read(self) -> None:
         """Go through the file as it would be executed, then through the functions it applies."""
         scope = _Scope(self.imported)
         self._statements(self.tree.body, scope)
-        for name, node in self._definitions.items():
-            if isinstance(node, ast.ClassDef) or not self._may_apply(node):
-                self._note_inside(node, scope)
-                continue
+        appliers = [each for each in self.appliers.names if each in self._definitions]
+        for name in appliers:
+            node = self._definitions[name]
             local = frozenset(syntax.bound_names(node.body)) - syntax.global_names(node)
             nested = dict.fromkeys(local) | syntax.definitions(node.body)
-            inner = _Scope(self.imported.inner(*local), applier=name, nested=nested)
+            required = name not in self._tolerated
+            inner = _Scope(self.imported.inner(*local), name, nested, required)
             self._statements(node.body, inner)
+        for name, node in self._definitions.items():
+            if name not in appliers:
+                self._note_inside(node, scope)
+        for statement, inner in self._own_calls:
+            self._note_call(statement, inner)
 
     def with_readers(self) -> Iterator[Assignment]:
         """Yield the assignments, each with where the file reads its target afterwards."""
@@ -108,21 +117,41 @@ class _Reader:
             ]
             yield replace(each, read_at=lines[0]) if lines else each
 
-    def _may_apply(self, node: syntax.Definition) -> bool:
-        return (
-            isinstance(node, ast.FunctionDef)
-            and node.name not in self._given | self._used_inside
-            and not syntax.needs_arguments(node)
-            and not node.decorator_list
-        )
-
     def _note_inside(self, node: syntax.Definition, scope: _Scope) -> None:
         """Take note of what a definition changes when it is called: it goes on doing so."""
         reason = f"it is done whenever {node.name} is called, and stays in the copy"
+        for inner, _ in self._changes_inside(node):
+            self._remark(inner, reason, replace(scope, obstacle=""), stays=False)
+
+    def _changes_inside(self, node: syntax.Definition) -> Iterator[tuple[ast.stmt, str]]:
+        """Yield the statements of a definition that change what others provide, with its path."""
+        hidden = () if isinstance(node, ast.ClassDef) else sorted(own_names(node))
+        imported = self.imported.inner(*hidden)
+        for inner in ast.walk(node):
+            if isinstance(inner, (ast.Import, ast.ImportFrom)):
+                imported.read(inner)
         for inner in ast.walk(node):
             if isinstance(inner, ast.stmt) and inner is not node:
-                for _ in effects.changed(inner, scope.imported):
-                    self._remark(inner, reason, replace(scope, obstacle=""), stays=False)
+                for each in effects.changed(inner, imported):
+                    yield inner, each.path
+
+    def _note_call(self, statement: ast.stmt, scope: _Scope) -> None:
+        """Take note of a call of what the file defines, if that changes something of others."""
+        seen: set[str] = set()
+        waiting = list(own_names_called(statement)) + _decorators(statement)
+        paths: list[str] = []
+        while waiting:
+            name = waiting.pop(0)
+            node = self._definitions.get(name)
+            if node is None or name in seen:
+                continue
+            seen.add(name)
+            paths += [path for _, path in self._changes_inside(node)]
+            waiting += own_names_called(node)
+        if paths:
+            names = ", ".join(each for each in self._definitions if each in seen)
+            reason = scope.obstacle or f"what {names} does here cannot be followed"
+            self._remark(statement, reason, scope, paths=paths)
 
     def _statements(self, statements: Iterable[ast.stmt], scope: _Scope) -> None:
         for statement in statements:
@@ -164,6 +193,8 @@ class _Reader:
             if touched:
                 reason = "what this decorator does cannot be told: it may patch what it is given"
                 self._remark(node, reason, scope, paths=touched, line=decorator.lineno)
+        if _decorators(node):
+            self._own_calls.append((node, scope))
         scope.imported.forget(node.name)
         if not scope.applier and self._bound[node.name] == 1:
             self._definitions[node.name] = node
@@ -200,9 +231,10 @@ class _Reader:
         for path in effects.read(statement, scope.imported):
             self._reads.append((len(self.assignments), statement.lineno, path))
         call = syntax.called(statement)
-        if call in self._definitions:
-            self.called.add(call)
-            self.calls[statement.lineno] = (call,)
+        if call in self.appliers.calls:
+            self._follow(call, statement, scope)
+        elif not changed:
+            self._own_calls.append((statement, scope))
         reasons = [each.reason for each in changed if each.reason]
         if changed and (scope.obstacle or reasons or len(assigned) != len(changed)):
             paths = [each.path for each in changed]
@@ -212,6 +244,14 @@ class _Reader:
             self._assign(statement, assigned, scope)
         else:
             self._bind(statement, scope)
+
+    def _follow(self, call: str, statement: ast.stmt, scope: _Scope) -> None:
+        """Take note of a call of a function that applies patches; those are read in their turn."""
+        reached = self.appliers.reached(call)
+        if not scope.applier:
+            self.calls[statement.lineno] = tuple(reached)
+        if not scope.required:
+            self._tolerated.update(reached)
 
     def _assign(self, statement: ast.stmt, assigned: list[effects.Assigned], scope: _Scope) -> None:
         for each in assigned:
@@ -258,6 +298,10 @@ class _Reader:
         self.remarks.append(
             Remark(line or node.lineno, code, reason, stays, tuple(paths), scope.applier)
         )
+
+
+def _decorators(node: ast.stmt) -> list[str]:
+    return [each.id for each in getattr(node, "decorator_list", []) if isinstance(each, ast.Name)]
 
 
 def _known_module(path: str, modules: Iterable[str]) -> str:

@@ -49,7 +49,7 @@ def _marked(text: str, tree: ast.Module) -> list[ast.stmt]:
 
 def first_line(statement: ast.stmt) -> int:
     """Return the line that a statement begins in, with its decorators."""
-    decorators = getattr(statement, "decorator_list", [])
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(each.lineno for each in decorators)])
 
 

@@ -82,18 +82,6 @@ def needs_arguments(function: "ast.FunctionDef | ast.AsyncFunctionDef") -> bool:
     return len(by_place) > len(arguments.defaults) or None in arguments.kw_defaults
 
 
-def names_in_functions(tree: ast.Module) -> set[str]:
-    """Return the names that functions and classes of a file read."""
-    definitions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return {
-        node.id
-        for definition in ast.walk(tree)
-        if isinstance(definition, definitions)
-        for node in ast.walk(definition)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    }
-
-
 def called(statement: ast.stmt) -> str:
     """Return the name of the function that a statement calls without arguments and result."""
     call = statement.value if isinstance(statement, ast.Expr) else None
