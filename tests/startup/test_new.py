@@ -166,6 +166,7 @@ def test_a_new_package_passes_its_ci_until_its_target_is_gone(machine: Machine) 
     assert [each.get("uses", each.get("name")) for each in steps] == [
         "actions/checkout@v4",
         "actions/setup-python@v5",
+        "actions/cache@v4",
         "Install",
         "Test",
         "Check against the sources of vLLM",

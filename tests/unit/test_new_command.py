@@ -1,8 +1,11 @@
 """`vllm-graft new`: the packages that it makes, what it prints, and what it refuses."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 from packaging.specifiers import SpecifierSet
 
@@ -192,6 +195,54 @@ def test_several_files_may_follow_from(folder: Path, vllm: str) -> None:
     done = run("acme-vllm", "--vllm", vllm, "--from", "a.py", "b.py", "c.py")
     assert done.exit_code == 0
     assert len(list((folder / "acme-vllm/src/acme_vllm/impl").glob("[abc].py"))) == 3
+
+
+def test_its_files_are_formatted(folder: Path, vllm: str) -> None:
+    """By ruff without options, but for what pyproject.toml says."""
+    run("acme-vllm")
+    (folder / "patch_core.py").write_text(OLD)
+    run("other-vllm", "--from", "patch_core.py", "--vllm", vllm)
+    command = [sys.executable, "-m", "ruff", "format", "--no-cache", "--check"]
+    for made in ("acme-vllm", "other-vllm"):
+        done = subprocess.run([*command, made], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_its_ci_keeps_what_it_has_downloaded(folder: Path) -> None:
+    run("acme-vllm")
+    workflow = yaml.safe_load((folder / "acme-vllm/.github/workflows/patches.yml").read_text())
+    steps = workflow["jobs"]["patches"]["steps"]
+    (cache,) = [each["with"] for each in steps if each.get("uses") == "actions/cache@v4"]
+    assert cache["path"] == "~/.cache/vllm-graft"
+    assert all(release in cache["key"] for release in RELEASES)
+
+
+def test_files_that_patch_nothing_are_passed_over(folder: Path, vllm: str) -> None:
+    """As `--from *.py` has an `__init__.py`; it is said, and the others are translated."""
+    (folder / "patch_core.py").write_text(OLD)
+    (folder / "__init__.py").write_text('"""Old patches."""\n')
+    done = run("acme-vllm", "--from", "__init__.py", "patch_core.py", "--vllm", vllm)
+    assert done.exit_code == 0
+    assert "nothing to declare in __init__.py\n" in done.stderr
+    assert {each.name for each in (folder / "acme-vllm/src/acme_vllm/impl").iterdir()} == {
+        "__init__.py",
+        "patch_core.py",
+    }
+
+
+def test_it_is_an_error_where_no_file_has_anything(folder: Path, vllm: str) -> None:
+    for name in ("a.py", "b.py"):
+        (folder / name).touch()
+    done = run("acme-vllm", "--from", "a.py", "b.py", "--vllm", vllm)
+    assert (done.exit_code, files(folder)) == (2, {"a.py", "b.py"})
+    assert "none of 'a.py', 'b.py' assigns anything" in done.output
+
+
+def test_it_says_how_much_is_to_be_filled_in(folder: Path, vllm: str) -> None:
+    """Two patches with four texts; that of the `run` which says how is written."""
+    (folder / "patch_core.py").write_text(OLD)
+    done = run("acme-vllm", "--from", "patch_core.py", "--vllm", vllm)
+    assert "2 patches in src/acme_vllm/patches.py, 7 fields to fill in" in done.output
 
 
 @pytest.mark.parametrize(

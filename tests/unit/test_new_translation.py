@@ -530,6 +530,15 @@ FILES |= {
         """,
         ["run vllm.core"],
     ),
+    "what a star gives": (
+        """
+        from vllm.core import *
+        from vllm.api import *
+        def step(self, count=1): return f"ours {Plain().who()} {LIMIT}"
+        Engine.step = step
+        """,
+        ["replace vllm.core:Engine.step"],
+    ),
     "a method that the file calls": (
         """
         import vllm.core as core
@@ -814,6 +823,25 @@ LEFT = {
         vllm.core.LIMIT = 2
         """,
         [(3, "line 4 assigns the same target again", False)],
+    ),
+    "a star of something unknown": (
+        """
+        from plugin_tools import *
+        Engine.step = None
+        setattr(Engine, "size", None)
+        """,
+        [
+            (
+                3,
+                "it may change what `from plugin_tools import *` gives",
+                True,
+            ),
+            (
+                4,
+                "it may change what `from plugin_tools import *` gives",
+                True,
+            ),
+        ],
     ),
     "a target under two conditions": (
         """

@@ -85,10 +85,19 @@ def _from_files(
         click.echo(declarations(done, names), nl=False)
     else:
         write_folder(folder, translated_files(done, names))
+    for file in done.idle:
+        click.echo(f"nothing to declare in {file.path}", err=True)
     for each in done.left:
         click.echo(f"not translated: {each}", err=True)
     if folder is not None:
-        _print_next(folder, f"{len(done.declarations)} patches in src/{names.package}/patches.py")
+        patches = _counted(len(done.declarations), "patch", "patches")
+        gaps = sum(each.gaps for each in done.declarations)
+        fields = _counted(gaps, "field", "fields")
+        _print_next(folder, f"{patches} in src/{names.package}/patches.py, {fields} to fill in")
+
+
+def _counted(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}"
 
 
 def _print_next(folder: Path, what: str) -> None:

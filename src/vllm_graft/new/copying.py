@@ -232,6 +232,9 @@ def _edit_import(
 ) -> None:
     """Name absolutely what is imported relatively, and the copies of files that have one."""
     base = file.imported.base(statement)
+    if statement.names[0].name == "*" and file.imported.stars.get(base):
+        _edit_star(source, file, statement, base)
+        return
     new = siblings.get(base, base if statement.level else "")
     if not new or new.startswith(OWN):
         return
@@ -240,3 +243,10 @@ def _edit_import(
     keyword = re.search(r"(?<=[\s.])import\b", code)
     assert keyword is not None
     source.change(start, start + len(code[: keyword.start()].encode()), f"from {new} ")
+
+
+def _edit_star(source: Edited, file: OldFile, statement: ast.ImportFrom, base: str) -> None:
+    """Import by name what a file uses of a module of vLLM."""
+    used = {each.id for each in ast.walk(file.tree) if isinstance(each, ast.Name)}
+    names = ", ".join(sorted(used & file.imported.stars[base]))
+    source.change(*source.span(statement), f"from {base} import {names}" if names else "pass")

@@ -68,6 +68,11 @@ class Declaration:
         """The last part of the target."""
         return self.target.split(" ")[0].rpartition(":")[2].rpartition(".")[2]
 
+    @property
+    def gaps(self) -> int:
+        """How many of its texts are to be filled in."""
+        return sum(self.reasons.text(field).startswith(GAP) for field in _GAPS)
+
     def lines(self, taken: set[str]) -> Iterator[str]:
         """Yield the lines of its source; ids that are taken are not given again."""
         for comment in self.comments:

@@ -2,7 +2,7 @@
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 OWN = "."
@@ -15,19 +15,22 @@ class Imported:
 
     `modules` are the paths that an import statement takes for modules. `package` is what relative
     imports start from, empty where the file is in no package. What is `derived` is made of these
-    paths in a way that is only known at run time.
+    paths in a way that is only known at run time. `stars` are the modules of which everything is
+    imported, with the names that `star` says they have.
     """
 
     package: str = ""
     paths: dict[str, str] = field(default_factory=dict)
     modules: set[str] = field(default_factory=set)
     derived: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    stars: dict[str, frozenset[str]] = field(default_factory=dict)
+    star: Callable[[str], frozenset[str]] = lambda module: frozenset()
 
     def inner(self, *hidden: str) -> "Imported":
         """Return the names of a scope inside, where `hidden` ones stand for something else."""
         kept = {name: path for name, path in self.paths.items() if name not in hidden}
         derived = {name: paths for name, paths in self.derived.items() if name not in hidden}
-        return Imported(self.package, kept, self.modules, derived)
+        return Imported(self.package, kept, self.modules, derived, self.stars, self.star)
 
     def forget(self, name: str) -> None:
         """Take note that a name stands for something of the file's own from here on."""
@@ -62,7 +65,11 @@ class Imported:
         base = self.base(statement)
         self._note_modules(base)
         for alias in statement.names:
-            self.paths[alias.asname or alias.name] = f"{base}.{alias.name}"
+            if alias.name == "*":
+                self.stars[base] = self.star(base)
+                self.paths.update({name: f"{base}.{name}" for name in self.stars[base]})
+            else:
+                self.paths[alias.asname or alias.name] = f"{base}.{alias.name}"
 
     def base(self, statement: ast.ImportFrom) -> str:
         """Return the module that names are imported from."""

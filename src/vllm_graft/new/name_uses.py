@@ -114,7 +114,7 @@ def own_names(node: Function) -> set[str]:
 
 def names_bound_inside(node: Function) -> set[str]:
     """Return the names that a function or the scopes in it bind."""
-    found: set[str] = set()
+    found: set[str | None] = set()
     for each in ast.walk(node):
         if isinstance(each, ast.arg):
             found.add(each.arg)
@@ -122,11 +122,9 @@ def names_bound_inside(node: Function) -> set[str]:
             found.add(each.id)
         elif isinstance(each, (ast.Import, ast.ImportFrom)):
             found |= set(syntax.bound_names([each]))
-        elif isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) or (
-            isinstance(each, ast.ExceptHandler) and each.name
-        ):
+        elif isinstance(each, (*syntax.DEFINITIONS, ast.ExceptHandler)):
             found.add(each.name)
-    return found - {node.name}
+    return {each for each in found if each and each != node.name}
 
 
 def _paths(nodes: Iterable[ast.AST]) -> list[str]:

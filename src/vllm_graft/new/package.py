@@ -51,5 +51,6 @@ def shared_values(names: Names, vllm: Sequence[str]) -> dict[str, str]:
         "patch_set": names.patch_set,
         "description": "Patches of vLLM, declared with vllm-graft.",
         "vllm": ", ".join(f'"{each}"' for each in vllm),
+        "releases": "-".join(vllm),
         "sources": " ".join(f"--vllm {each}" for each in vllm),
     }

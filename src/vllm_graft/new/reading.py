@@ -3,7 +3,7 @@
 import ast
 import importlib.util
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,8 +16,13 @@ from .old_file import Assignment, OldFile, Remark, Saved
 from .own_calls import Appliers, own_names_called
 
 
-def read_old_file(path: Path) -> OldFile:
-    """Read a file; raise `NewPackageError` where it cannot be read or is not Python."""
+def read_old_file(
+    path: Path, star: Callable[[str], frozenset[str]] = lambda module: frozenset()
+) -> OldFile:
+    """Read a file; raise `NewPackageError` where it cannot be read or is not Python.
+
+    `star` tells the names that a module gives to `from module import *`.
+    """
     try:
         text = importlib.util.decode_source(path.read_bytes())
     except OSError as error:
@@ -28,7 +33,7 @@ def read_old_file(path: Path) -> OldFile:
         tree = ast.parse(text)
     except (SyntaxError, ValueError) as error:
         raise NewPackageError(f"{str(path)!r} is not Python: {error}") from error
-    reader = _Reader(text, tree, _package(path))
+    reader = _Reader(text, tree, _package(path), star)
     reader.read()
     return OldFile(
         path=path,
@@ -56,6 +61,9 @@ def _package(path: Path) -> str:
     return ".".join(names)
 
 
+_INSIDE = (ast.Attribute, ast.Subscript)
+
+
 @dataclass(frozen=True)
 class _Scope:
     """Where statements stand, and what that means for what they assign."""
@@ -73,6 +81,7 @@ class _Reader:
     text: str
     tree: ast.Module
     package: str
+    star: Callable[[str], frozenset[str]]
     assignments: list[Assignment] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
     saved: dict[str, Saved] = field(default_factory=dict)
@@ -80,7 +89,7 @@ class _Reader:
     needs: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.imported = Imported(self.package)
+        self.imported = Imported(self.package, star=self.star)
         self._definitions: dict[str, syntax.Definition] = {}
         self._bound = Counter(syntax.bound_names(self.tree.body))
         self._given = effects.given_names(self.tree)
@@ -242,8 +251,22 @@ class _Reader:
             self._remark(statement, reason, scope, paths=paths)
         elif assigned:
             self._assign(statement, assigned, scope)
+        elif self._is_of_a_star(statement, scope):
+            modules = ", ".join(sorted(scope.imported.stars))
+            reason = f"it may change what `from {modules} import *` gives"
+            self._remark(statement, reason, scope, paths=sorted(scope.imported.stars))
         else:
             self._bind(statement, scope)
+
+    def _is_of_a_star(self, statement: ast.stmt, scope: _Scope) -> bool:
+        """Tell whether a statement assigns to an attribute of a name that nothing else binds."""
+        targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+        call = getattr(statement, "value", None)
+        if syntax.is_call_of(call, "setattr"):
+            targets = [*targets, ast.Attribute(call.args[0], "")]
+        roots = [syntax.root(each) for each in targets if isinstance(each, _INSIDE)]
+        own = {*self._bound, *scope.nested, *scope.imported.paths, *scope.imported.derived}
+        return bool(scope.imported.stars) and any(each and each not in own for each in roots)
 
     def _follow(self, call: str, statement: ast.stmt, scope: _Scope) -> None:
         """Take note of a call of a function that applies patches; those are read in their turn."""

@@ -3,7 +3,7 @@
 import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -88,6 +88,20 @@ def called(statement: ast.stmt) -> str:
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
         return "" if call.args or call.keywords else call.func.id
     return ""
+
+
+def is_call_of(node: ast.AST | None, name: str) -> TypeGuard[ast.Call]:
+    """Tell whether an expression calls a function by this name, with arguments."""
+    if not isinstance(node, ast.Call) or not node.args:
+        return False
+    return isinstance(node.func, ast.Name) and node.func.id == name
+
+
+def root(node: ast.AST) -> str:
+    """Return the name that a dotted path or an item begins with; empty for others."""
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def head(statement: ast.stmt) -> str:

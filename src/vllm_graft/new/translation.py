@@ -16,6 +16,7 @@ from .names import Names
 from .old_file import Assignment, OldFile, Remark
 from .one_file import FileTranslation
 from .reading import read_old_file
+from .star import names_by_star
 
 
 @dataclass
@@ -24,6 +25,8 @@ class Translation:
 
     files: tuple[OldFile, ...]
     sources: tuple[Source, ...]
+    idle: tuple[OldFile, ...] = ()
+    """Those of the files given that have nothing to declare."""
     declarations: list[Declaration] = field(default_factory=list)
     copies: dict[str, str] = field(default_factory=dict)
     remarks: list[tuple[OldFile, Remark]] = field(default_factory=list)
@@ -43,8 +46,7 @@ class Translation:
     @cached_property
     def order(self) -> ImportOrder:
         """What the modules of the newest vLLM import."""
-        newest = max(self.sources, key=lambda each: each.version.version or Version("0"))
-        return ImportOrder(newest.tree)
+        return ImportOrder(_newest(self.sources).tree)
 
     @property
     def left(self) -> list[str]:
@@ -57,18 +59,27 @@ class Translation:
 def translate(paths: Sequence[Path], sources: Sequence[Source], names: Names) -> Translation:
     """Translate old patch files, for the vLLM versions of the sources.
 
-    Raises `NewPackageError` where a file cannot be read or has nothing to translate, `SourceError`
-    where a source is broken or does not tell its version.
+    Raises `NewPackageError` where a file cannot be read or none has anything to translate,
+    `SourceError` where a source is broken or does not tell its version.
     """
     _raise_if_unknown(sources)
-    files = tuple(map(read_old_file, paths))
+    star = names_by_star(_newest(sources).tree)
+    every = tuple(read_old_file(each, star) for each in paths)
+    files = tuple(each for each in every if _has_something(each) or _is_imported(each, every))
+    if not any(map(_has_something, files)):
+        raise NewPackageError(_nothing(every))
     _raise_if_same(files)
-    done = Translation(files, tuple(sources))
+    idle = tuple(each for each in every if not _has_something(each))
+    done = Translation(files, tuple(sources), idle)
     for file in files:
         FileTranslation(done, file, names).translate()
     for source in sources:
         source.resolver.save()
     return done
+
+
+def _newest(sources: Sequence[Source]) -> Source:
+    return max(sources, key=lambda each: each.version.version or Version("0"))
 
 
 def _raise_if_unknown(sources: Sequence[Source]) -> None:
@@ -89,8 +100,24 @@ def _raise_if_same(files: Sequence[OldFile]) -> None:
                 f"{str(twin.path)!r} and {str(file.path)!r} would both be the module "
                 f"{file.module!r}. Rename one of them"
             )
-        if not file.assignments and not any(each.stays for each in file.remarks):
-            raise NewPackageError(
-                f"{str(file.path)!r} assigns nothing to names of vLLM or of other packages, so "
-                "there is nothing to declare"
-            )
+
+
+def _has_something(file: OldFile) -> bool:
+    return bool(file.assignments) or any(each.stays for each in file.remarks)
+
+
+def _is_imported(file: OldFile, files: Sequence[OldFile]) -> bool:
+    """Tell whether others of the files import from one, so that their copies need its copy."""
+    return not file.is_package and any(
+        f"{path}.".startswith(f"{file.imported_as}.")
+        for each in files
+        if each is not file
+        for path in each.imported.paths.values()
+    )
+
+
+def _nothing(files: Sequence[OldFile]) -> str:
+    names = ", ".join(repr(str(each.path)) for each in files)
+    who = f"{names} assigns" if len(files) == 1 else f"none of {names} assigns"
+    what = "anything" if len(files) > 1 else "nothing"
+    return f"{who} {what} to names of vLLM or of other packages, so there is nothing to declare"
