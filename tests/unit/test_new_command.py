@@ -200,7 +200,7 @@ def test_several_files_may_follow_from(folder: Path, vllm: str) -> None:
 def test_its_files_are_formatted(folder: Path, vllm: str) -> None:
     """By ruff without options, but for what pyproject.toml says."""
     run("acme-vllm")
-    (folder / "patch_core.py").write_text(OLD)
+    (folder / "patch_core.py").write_text(OLD.lstrip().replace("\n\n", "\n\n\n"))
     run("other-vllm", "--from", "patch_core.py", "--vllm", vllm)
     command = [sys.executable, "-m", "ruff", "format", "--no-cache", "--check"]
     for made in ("acme-vllm", "other-vllm"):

@@ -211,7 +211,8 @@ class _Mover:
         shares = bool(before.strip())
         indent = " " * (function.col_offset + 4) if shares else before
         code = "\n".join(dict.fromkeys(imports)).replace("\n", f"\n{indent}")
-        text = f"\n{indent}{code}\n{indent}" if shares else f"{code}\n{indent}"
+        space = "" if shares or isinstance(first, Import) else "\n"
+        text = f"\n{indent}{code}\n{indent}" if shares else f"{code}\n{space}{indent}"
         self._source.change(start, start, text)
 
     def _is_late_import(self, statement: Import) -> bool:

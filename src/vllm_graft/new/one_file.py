@@ -218,15 +218,23 @@ class FileTranslation:
     def _uncertain(self, rest: Rest, targets: Sequence[str]) -> Iterator[Remark]:
         """Yield remarks on modules that the copy imports in the middle of imports of vLLM."""
         lines = self._file.text.splitlines()
+        found: dict[int, list[str]] = {}
         for path in executed_paths(rest.text):
-            module = self._order.module_of(path)
-            early = [each for each in targets if not self._order.is_complete(module, each)]
-            early = list(dict.fromkeys(each for each in early if each.startswith(f"{PACKAGE}.")))
+            found.setdefault(_line_of_import(self._file, path), []).append(path)
+        for line, paths in found.items():
+            modules = list(dict.fromkeys(map(self._order.module_of, paths)))
+            early = [
+                each
+                for each in dict.fromkeys(targets)
+                if each.startswith(f"{PACKAGE}.")
+                and self._order.module_of(each) == each
+                and not all(self._order.is_complete(module, each) for module in modules)
+            ]
             if early:
-                line = _line_of_import(self._file, path)
                 reason = (
-                    f"not certain: the copy imports {module} when {', '.join(early)} is imported, "
-                    "which fails where vLLM is importing that already. Import it in functions"
+                    f"not certain: the copy imports {', '.join(modules)} when {', '.join(early)} "
+                    "is imported, which fails where vLLM is in the middle of importing that. "
+                    "Import it in functions, or move what needs it to a module of its own"
                 )
                 yield Remark(line, lines[line - 1].strip(), reason, stays=False)
 
