@@ -2,8 +2,9 @@
 
 import ast
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 OWN = "."
 """What the path of something begins with that the file's own package provides."""
@@ -147,3 +148,25 @@ def quoted(node: ast.AST) -> Iterator[str]:
 def constant(node: ast.AST) -> str | None:
     """Return the string that an expression is; None for others."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def package_of(path: Path) -> str:
+    """Return the package that a file is in, by the `__init__.py` of the folders above it."""
+    names: list[str] = []
+    folder = path.resolve().parent
+    while (folder / "__init__.py").is_file():
+        names.insert(0, folder.name)
+        folder = folder.parent
+    return ".".join(names)
+
+
+def known_module(path: str, modules: Iterable[str]) -> str:
+    """Return the longest part of a path that an import statement takes for a module."""
+    known = set(modules)
+    return next((each for each in _prefixes(path) if each in known), path.partition(".")[0])
+
+
+def _prefixes(path: str) -> Iterator[str]:
+    while path:
+        yield path
+        path = path.rpartition(".")[0]

@@ -1,6 +1,5 @@
 """The translation of one old file: its declarations, its copy, and what is left to say."""
 
-import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -8,11 +7,11 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 
 from ..check.tree import PACKAGE
-from ..target import Target, is_lazy
+from ..target import Target
 from . import header
 from .copying import Copies, Translated, copied
 from .declaration import Declaration, Reasons
-from .late_imports import executed_paths, imported_modules
+from .late_imports import executed_paths
 from .merging import Merged, merged, placed
 from .names import Names
 from .old_file import Assignment, OldFile, Remark
@@ -20,6 +19,7 @@ from .originals import original
 from .places import Place, target_of
 from .ranges import covering
 from .rest import Rest, rest_modules
+from .wording import code, line_of_import, literal, not_certain, sentence
 
 if TYPE_CHECKING:
     from .translation import Translation
@@ -124,7 +124,7 @@ class FileTranslation:
         return Declaration(
             operation="wrap" if wraps else newest.operation,
             target=_target(kept),
-            implementation=_literal(assignment) if is_literal else f'"{self._module}:{name}"',
+            implementation=literal(assignment) if is_literal else f'"{self._module}:{name}"',
             name=newest.target.name if is_literal else name,
             vllm=covering(filter(None, (each.source.version.version for each in kept))),
             reasons=self._reasons(group),
@@ -153,11 +153,11 @@ class FileTranslation:
     def _comments(self, group: Merged, kept: list[Place], wraps: bool) -> Iterator[str]:
         assignment = group.assignment
         for each in sorted(group.assignments, key=lambda each: each.line):
-            yield f"{self._file.name}:{each.line}: {_code(each)}"
+            yield f"{self._file.name}:{each.line}: {code(each)}"
         newest = group.newest
         if newest.target != newest.named and not group.notes:
             yield f"The file names {newest.named}; the class is defined here."
-        yield from map(_sentence, dict.fromkeys((*group.notes, *newest.notes)))
+        yield from map(sentence, dict.fromkeys((*group.notes, *newest.notes)))
         if wraps:
             yield "`wrap` hands over the original that the file kept."
         if self._loses_its_class(group):
@@ -208,7 +208,7 @@ class FileTranslation:
                 name=self._file.module,
                 vllm=covering(filter(None, (s.version.version for s in self._done.sources))),
                 reasons=Reasons(how=f"Execute what stays of {name} (line {lines})."),
-                comments=(comment, *_not_certain(last)),
+                comments=(comment, *not_certain(last)),
                 name_is_made=bool(rest.function),
             )
 
@@ -220,7 +220,7 @@ class FileTranslation:
         lines = self._file.text.splitlines()
         found: dict[int, list[str]] = {}
         for path in executed_paths(rest.text):
-            found.setdefault(_line_of_import(self._file, path), []).append(path)
+            found.setdefault(line_of_import(self._file, path), []).append(path)
         for line, paths in found.items():
             modules = list(dict.fromkeys(map(self._order.module_of, paths)))
             early = [
@@ -275,22 +275,6 @@ class FileTranslation:
         return touched or imported[:1] or [PACKAGE]
 
 
-def _not_certain(last: Sequence[str]) -> Iterator[str]:
-    if len(last) > 1:
-        yield (
-            f"Not certain: none of {', '.join(last)} imports the others, so it is done with the "
-            "first of them, whose import it may be in the middle of."
-        )
-
-
-def _line_of_import(file: OldFile, path: str) -> int:
-    """Return the line in which a file imports a path, 1 where it does not say so itself."""
-    for node in ast.walk(file.tree):
-        if isinstance(node, (ast.Import, ast.ImportFrom)) and path in imported_modules(node):
-            return node.lineno
-    return 1
-
-
 def _target(places: Sequence[Place]) -> str:
     """Return the target as it is declared, with its versions where it is not always the same."""
     versions: dict[str, list[Version]] = {}
@@ -306,19 +290,3 @@ def _version(place: Place) -> Version:
     version = place.source.version.version
     assert version is not None
     return version
-
-
-def _literal(assignment: Assignment) -> str:
-    text = assignment.given.text
-    looks_lazy = text[:1] in "\"'" and is_lazy(text[1:-1])
-    return f"Value({text})" if looks_lazy else text
-
-
-def _code(assignment: Assignment) -> str:
-    first, *more = assignment.given.text.splitlines()
-    return f"{assignment.path} = {first}{' …' if more else ''}"
-
-
-def _sentence(text: str) -> str:
-    is_name = text.lower().startswith("vllm") or not text[:1].isalpha()
-    return f"{text if is_name else text[0].upper() + text[1:]}."

@@ -10,10 +10,11 @@ from pathlib import Path
 from ..errors import NewPackageError
 from . import effects, syntax
 from .given import given
-from .imported import OWN, Imported
+from .imported import OWN, Imported, known_module, package_of
 from .name_uses import own_names
 from .old_file import Assignment, OldFile, Remark, Saved
 from .own_calls import Appliers, own_names_called
+from .star import assigns_to_unknown
 
 
 def read_old_file(
@@ -33,7 +34,7 @@ def read_old_file(
         tree = ast.parse(text)
     except (SyntaxError, ValueError) as error:
         raise NewPackageError(f"{str(path)!r} is not Python: {error}") from error
-    reader = _Reader(text, tree, _package(path), star)
+    reader = _Reader(text, tree, package_of(path), star)
     reader.read()
     return OldFile(
         path=path,
@@ -49,19 +50,6 @@ def read_old_file(
         roots={each: tuple(reader.appliers.roots(each)) for each in reader.appliers.names},
         needs=reader.needs,
     )
-
-
-def _package(path: Path) -> str:
-    """Return the package that a file is in, by the `__init__.py` of the folders above it."""
-    names: list[str] = []
-    folder = path.resolve().parent
-    while (folder / "__init__.py").is_file():
-        names.insert(0, folder.name)
-        folder = folder.parent
-    return ".".join(names)
-
-
-_INSIDE = (ast.Attribute, ast.Subscript)
 
 
 @dataclass(frozen=True)
@@ -251,22 +239,14 @@ class _Reader:
             self._remark(statement, reason, scope, paths=paths)
         elif assigned:
             self._assign(statement, assigned, scope)
-        elif self._is_of_a_star(statement, scope):
+        elif scope.imported.stars and assigns_to_unknown(
+            statement, {*self._bound, *scope.nested, *scope.imported.paths, *scope.imported.derived}
+        ):
             modules = ", ".join(sorted(scope.imported.stars))
             reason = f"it may change what `from {modules} import *` gives"
             self._remark(statement, reason, scope, paths=sorted(scope.imported.stars))
         else:
             self._bind(statement, scope)
-
-    def _is_of_a_star(self, statement: ast.stmt, scope: _Scope) -> bool:
-        """Tell whether a statement assigns to an attribute of a name that nothing else binds."""
-        targets = getattr(statement, "targets", [getattr(statement, "target", None)])
-        call = getattr(statement, "value", None)
-        if syntax.is_call_of(call, "setattr"):
-            targets = [*targets, ast.Attribute(call.args[0], "")]
-        roots = [syntax.root(each) for each in targets if isinstance(each, _INSIDE)]
-        own = {*self._bound, *scope.nested, *scope.imported.paths, *scope.imported.derived}
-        return bool(scope.imported.stars) and any(each and each not in own for each in roots)
 
     def _follow(self, call: str, statement: ast.stmt, scope: _Scope) -> None:
         """Take note of a call of a function that applies patches; those are read in their turn."""
@@ -282,7 +262,7 @@ class _Reader:
                 Assignment(
                     line=statement.lineno,
                     path=each.path,
-                    module=_known_module(each.path, scope.imported.modules),
+                    module=known_module(each.path, scope.imported.modules),
                     given=given(
                         self.text, each.value, self._definitions, self._bound, scope.nested
                     ),
@@ -325,15 +305,3 @@ class _Reader:
 
 def _decorators(node: ast.stmt) -> list[str]:
     return [each.id for each in getattr(node, "decorator_list", []) if isinstance(each, ast.Name)]
-
-
-def _known_module(path: str, modules: Iterable[str]) -> str:
-    """Return the longest part of a path that an import statement takes for a module."""
-    known = set(modules)
-    return next((each for each in _prefixes(path) if each in known), path.partition(".")[0])
-
-
-def _prefixes(path: str) -> Iterator[str]:
-    while path:
-        yield path
-        path = path.rpartition(".")[0]

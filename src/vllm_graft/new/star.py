@@ -7,6 +7,8 @@ from ..check.tree import Tree
 from . import syntax
 from .imported import constant
 
+_INSIDE = (ast.Attribute, ast.Subscript)
+
 
 def names_by_star(tree: Tree) -> Callable[[str], frozenset[str]]:
     """Return what tells the names that a module gives to a star; none where it has no source."""
@@ -41,3 +43,13 @@ def _listed(body: list[ast.stmt]) -> frozenset[str] | None:
         if "__all__" in syntax.bound_names([each]) and isinstance(value, (ast.List, ast.Tuple)):
             return frozenset(filter(None, map(constant, value.elts)))
     return None
+
+
+def assigns_to_unknown(statement: ast.stmt, known: set[str]) -> bool:
+    """Tell whether a statement assigns to an attribute or item of a name that nothing binds."""
+    targets = getattr(statement, "targets", [getattr(statement, "target", None)])
+    call = getattr(statement, "value", None)
+    if syntax.is_call_of(call, "setattr"):
+        targets = [*targets, ast.Attribute(call.args[0], "")]
+    roots = [syntax.root(each) for each in targets if isinstance(each, _INSIDE)]
+    return any(each and each not in known for each in roots)
