@@ -128,11 +128,28 @@ def _written(patch: Patch) -> str | None:
     if isinstance(made, FunctionType):
         code = made.__code__
         known = not hasattr(made, "__wrapped__") and Path(code.co_filename).is_file()
-        return f"{code.co_filename}:{code.co_firstlineno} {code.co_name}" if known else None
+        given = _given(made) if known else None
+        written = f"{code.co_filename}:{code.co_firstlineno} {code.co_name}"
+        return f"{written} {given}" if given is not None else None
     if isinstance(made, type):
         file = _origin(patch)
         return f"{file} {made.__qualname__}" if file is not None else None
-    return repr(made) if made is None or type(made) in (str, bytes, bool, int, float) else None
+    return repr(made) if _is_plain(made) else None
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or type(value) in (str, bytes, bool, int, float)
+
+
+def _given(function: FunctionType) -> str | None:
+    """Say what another function gave to one that it made; None where that takes a closer look."""
+    try:
+        given = [each.cell_contents for each in function.__closure__ or ()]
+    except ValueError:  # one is empty yet
+        return None
+    if "<locals>" in function.__qualname__:
+        given += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    return repr(given) if all(map(_is_plain, given)) else None
 
 
 def _origin(patch: Patch) -> Target | Path | None:

@@ -198,6 +198,39 @@ def test_nobody_looks_who_is_not_asked_to(
     assert (made.problems, made.warnings) == ((), ())
 
 
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [("guarded/patches.py", "made(1)", "made(2)"), ("guarded/tools.py", "x + 1", "x + 2")],
+)
+def test_require_refuses_after_an_edit_of_a_helper_or_of_what_a_factory_is_given(
+    vllm: Path, write: Write, name: str, before: str, after: str
+) -> None:
+    write(
+        "guarded/tools.py",
+        """
+        def helper(x):
+            return x + 1
+
+        def made(size):
+            return lambda original: helper(size)
+        """,
+    )
+    about = PATCHES[PATCHES.index("ABOUT") : PATCHES.index("@patches")]
+    write(
+        "guarded/patches.py",
+        "from vllm_graft import PatchSet\nfrom guarded.tools import made\n"
+        f"patches = PatchSet('guarded')\n{about}"
+        "patches.wrap('vllm.first:limit', made(1), **ABOUT)\n",
+    )
+    sys.modules.pop("guarded.tools", None)
+    lock_again(vllm)
+    assert plan("require").problems == ()
+    edit(vllm, name, before, after)
+    sys.modules.pop("guarded.tools", None)
+    (problem,) = plan("require").problems
+    assert "the patch's own source differs" in str(problem)
+
+
 def test_both_signatures_are_shown(vllm: Path) -> None:
     edit(vllm, "vllm/first.py", "limit()", "limit(a, b=2)")
     assert "it is called as (a, b=2), and was as ()" in str(plan().problems[0])

@@ -66,6 +66,16 @@ def definition(reference: Target) -> "ast.AST | None":
     return lookup.whole(entity)
 
 
+def statements(reference: Target) -> tuple[ast.stmt, ...]:
+    """Return the statements of the module that defines what a lazy implementation names."""
+    found = _followed(reference)
+    if found is None or found[1].home is None:
+        return ()
+    lookup, entity = found
+    assert entity.home is not None
+    return tuple(lookup.scope(entity.home).statements())
+
+
 def files(reference: Target) -> tuple[Path, ...]:
     """Return the files that tell what a lazy implementation is, from the one of its module on."""
     passed: list[Path] = []

@@ -13,18 +13,21 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from importlib.util import decode_source
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, get_args
 
+from ..declare import PatchSet
 from ..models.registry import Registration
 from ..patch import Operation, Patch, Value
 from ..target import Target
 from .bindings import Function
 from .fingerprint import fingerprint
-from .implementation import definition
+from .implementation import definition, statements
+from .module_names import ModuleNames
 
 _OPERATIONS = frozenset(get_args(Operation))
 _Definition = (*Function, ast.ClassDef)
@@ -36,8 +39,9 @@ UNREAD = ""
 def own_source(patch: Patch) -> str:
     """Return the fingerprint of a patch's operation and implementation, `UNREAD` without one.
 
-    It covers the function or class that is given, the whole file of a module that a `run` imports,
-    or the value. What an implementation calls is not covered.
+    It covers the function or class that is given, what it uses in its own file, and that uses in
+    turn; what a factory gave it; the whole file of a module that a `run` imports; or the value.
+    What an implementation calls in other modules is not covered.
     """
     known = _KNOWN.get(id(patch))
     if known is None or known[0] is not patch:
@@ -69,16 +73,28 @@ def _named(reference: Target) -> str:
     node = definition(reference)
     if node is None:
         raise _Unread
-    return _written(node)
+    if isinstance(node, ast.Module):
+        return _written(node)
+    body = statements(reference)
+    return _written(node) + _names_of(body).used_by([node])
+
+
+@lru_cache(maxsize=32)
+def _names_of(body: tuple[ast.stmt, ...]) -> ModuleNames:
+    return ModuleNames(body, _stripped, _written)
 
 
 def _written(node: ast.AST) -> str:
     """Describe a definition with its parameters, and without the decorators that declare it."""
+    return f"{_arguments(node)}{fingerprint(_stripped(node))}"
+
+
+def _stripped(node: ast.AST) -> ast.AST:
     if not isinstance(node, _Definition):
-        return f"{_arguments(node)}{fingerprint(node)}"
+        return node
     alone = copy.copy(node)
     alone.decorator_list = [each for each in node.decorator_list if not _declares(each)]
-    return f"{_arguments(node)}{fingerprint(alone)}"
+    return alone
 
 
 def _arguments(node: ast.AST) -> str:
@@ -116,6 +132,8 @@ def _described(value: Any, within: tuple[Any, ...] = ()) -> str:
         return f"{type(value).__name__}({[described(pair) for pair in value.items()]})"
     if isinstance(value, ModuleType):
         return value.__name__
+    if isinstance(value, PatchSet):  # another patch in it is no change of this one
+        return "PatchSet"
     return _of_code(value, described)
 
 
@@ -129,9 +147,11 @@ def _of_code(value: Any, described: "functools.partial[str]") -> str:
         return f"partial {described((value.func, value.args, value.keywords))}"
     if inspect.ismethod(value):
         return f"{described(value.__func__)} of {described(value.__self__)}"
+    if isinstance(value, FunctionType):
+        return _of_function(value, described)
     inner = inspect.unwrap(value) if callable(value) else value
     if isinstance(inner, FunctionType):
-        return _of_function(inner)
+        return described(inner)
     if isinstance(inner, type):
         return _of_class(inner)
     if inspect.isbuiltin(inner):
@@ -142,20 +162,65 @@ def _of_code(value: Any, described: "functools.partial[str]") -> str:
     return f"{type(inner).__qualname__} {re.sub(r' at 0x[0-9a-fA-F]+', '', repr(inner))}"
 
 
-def _of_function(function: FunctionType) -> str:
+def _of_function(function: FunctionType, described: "functools.partial[str]") -> str:
     code = function.__code__
+    wrapped = getattr(function, "__wrapped__", None)
+    if _is_library(function.__globals__.get("__name__")):
+        rest = described(wrapped) if wrapped is not None else ""
+        return f"{function.__globals__['__name__']} {code.co_name} {rest}"
     text = _text(code.co_filename, function.__globals__)
-    return _joined(_definitions(text).get((code.co_name, code.co_firstlineno), []))
+    nodes = _definitions(text).get((code.co_name, code.co_firstlineno), [])
+    written = _joined(nodes, text, code.co_freevars)
+    held = [f"{name}={_held(each, described)}" for name, each in _given(function)]
+    return " ".join([written, *held])
+
+
+def _given(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yield what a function that was made by another has from there."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):  # it is empty yet
+            if name != "__class__":
+                yield name, cell.cell_contents
+    if "<locals>" in function.__qualname__:
+        yield "defaults", function.__defaults__
+        yield "keywords", function.__kwdefaults__
+
+
+def _held(value: Any, described: "functools.partial[str]") -> str:
+    """Describe what a function was given; of objects whose state may be anything their type."""
+    if isinstance(value, str) and Path(value).is_absolute():
+        return repr(Path(value).name)  # elsewhere it is in another folder
+    if isinstance(value, _CONTAINERS) and not any(
+        value is each for each in described.keywords["within"]
+    ):
+        inner = functools.partial(_described, within=(*described.keywords["within"], value))
+        pairs = value.items() if isinstance(value, dict) else value
+        found = [_held(each, inner) for each in pairs]
+        return f"{type(value).__name__}({sorted(found) if isinstance(value, _SETS) else found})"
+    if value is None or type(value) in _PLAIN or isinstance(value, _DESCRIBED):
+        with suppress(_Unread):
+            return described(value)
+    return f"{type(value).__module__} {type(value).__qualname__}"
+
+
+_SETS = (set, frozenset)
+_CONTAINERS = (list, tuple, dict, *_SETS)
+_DESCRIBED = (Value, enum.Enum, ModuleType, FunctionType, MethodType, type, functools.partial)
+
+
+def _is_library(module: str | None) -> bool:
+    """Tell whether a module comes with Python, which has its own text in every version."""
+    return (module or "").partition(".")[0] in sys.stdlib_module_names
 
 
 def _of_class(cls: type) -> str:
     module = sys.modules.get(cls.__module__)
     file = getattr(module, "__file__", None)
-    if not file or not file.endswith(".py"):  # of the standard library, or compiled
+    if not file or not file.endswith(".py") or _is_library(cls.__module__):
         return f"{cls.__module__} {cls.__qualname__}"
     text = _text(file, vars(module))
     name = cls.__qualname__.replace("<locals>.", "")
-    return _joined(_definitions(text).get((name, 0), []))
+    return _joined(_definitions(text).get((name, 0), []), text)
 
 
 def _text(file: str, names: dict[str, Any]) -> str:
@@ -171,22 +236,26 @@ def _bytes(file: str) -> bytes:
     return Path(file).read_bytes()
 
 
-def _joined(nodes: list[ast.AST]) -> str:
+def _joined(nodes: list[ast.AST], text: str, hidden: tuple[str, ...] = ()) -> str:
     """Describe what may be meant: two lambdas on one line cannot be told apart."""
     if not nodes:
         raise _Unread
-    return " ".join(map(_written, nodes))
+    return " ".join(map(_written, nodes)) + _names_of(_tree(text)).used_by(nodes, hidden)
+
+
+@lru_cache(maxsize=32)
+def _tree(text: str) -> tuple[ast.stmt, ...]:
+    try:
+        return tuple(ast.parse(text).body)
+    except (SyntaxError, ValueError):
+        return ()
 
 
 @lru_cache(maxsize=32)
 def _definitions(text: str) -> dict[tuple[str, int], list[ast.AST]]:
     """Return the functions of a text by name and first line, its classes by qualified name."""
     found: dict[tuple[str, int], list[ast.AST]] = {}
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError):
-        return found
-    for name, node in _walked(tree, ""):
+    for name, node in _walked(ast.Module([*_tree(text)], []), ""):
         if isinstance(node, ast.ClassDef):
             found.setdefault((name, 0), []).append(node)
         elif isinstance(node, ast.Lambda):
