@@ -189,5 +189,5 @@ def _with_default(field: Any, value: Any) -> Any:
 
 
 def _is_field_info(value: Any) -> bool:
-    pydantic = sys.modules.get("pydantic")
-    return pydantic is not None and isinstance(value, pydantic.fields.FieldInfo)
+    fields = sys.modules.get("pydantic.fields")  # pydantic imports it when it is needed first
+    return fields is not None and isinstance(value, fields.FieldInfo)

@@ -1003,3 +1003,22 @@ def test_a_validator_of_a_model(
     assert after == [99] * 6
     landing.revert()
     assert [eval(f"it.{shown}", {"it": each}) for each in requests(models, limit=3)] == before
+
+
+def test_pydantic_that_has_been_imported_and_not_used(python: Callable[..., str]) -> None:
+    """It has no `fields` then: they are imported by the first class of its own."""
+    code = """
+import dataclasses, pydantic, sys
+assert "fields" not in vars(pydantic)
+@dataclasses.dataclass
+class Config:
+    size: int = 1
+sys.modules["subject"] = sys.modules["__main__"]
+from vllm_graft import PatchSet
+from vllm_graft.testing import armed
+patches = PatchSet("acme")
+patches.set("subject:Config.size", 2, vllm=">=0.27", why="w", how="h", upstream="u", remove="r")
+with armed(patches, vllm="0.32.0"):
+    print(Config().size)
+"""
+    assert python(code).strip() == "2"
