@@ -15,7 +15,7 @@ from typing import Any
 from benchmarks.measure import Sample, progress, time_process
 from benchmarks.memory import peak
 
-from vllm_graft.check.index import sources_folder
+from vllm_graft.check.kept import sources_folder
 
 TARGETS: Mapping[str, str] = {
     target: operation

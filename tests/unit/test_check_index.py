@@ -12,7 +12,8 @@ from packaging.version import Version
 from vllm_graft.check import index as releases
 from vllm_graft.check import listing, web
 from vllm_graft.check.cache import default_folder
-from vllm_graft.check.index import cached_releases, release_trees, sources_folder
+from vllm_graft.check.index import release_trees
+from vllm_graft.check.kept import cached_releases, sources_folder
 from vllm_graft.check.opening import expanded, open_tree, open_trees
 from vllm_graft.check.pip_settings import PipSettings
 from vllm_graft.check.tree import Tree

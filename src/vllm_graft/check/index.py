@@ -1,6 +1,6 @@
-"""Releases of vLLM from the package index, kept in the user's cache folder once they were fetched.
+"""Releases of vLLM from the package index.
 
-An exact version that is in the cache is taken from there, and the network left alone. Which
+An exact version that is kept is taken from there, and the network left alone. Which
 releases are in a range is asked of the index every time: a check that passes over the newest
 release, because the list of yesterday did not have it, would be worth nothing.
 """
@@ -8,25 +8,18 @@ release, because the list of yesterday did not have it, would be worth nothing.
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from pathlib import Path
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from ..errors import SourceError
-from ..version import DISTRIBUTIONS
-from .cache import default_folder
 from .download import NoPythonError, Progress, fetch, turn
+from .kept import cached_release, cached_releases, sources_folder
 from .listing import Listing, NoAnswerError
-from .release import ReleaseTree, parts
+from .release import ReleaseTree
 from .simple_index import Archive
 
 _AT_ONCE = 4
-
-
-def sources_folder() -> Path:
-    """Return the folder for releases in the user's cache folder."""
-    return default_folder().with_name("sources")
 
 
 def release_trees(
@@ -49,28 +42,6 @@ def releases_within(specifier: SpecifierSet) -> list[Version]:
         return _listing().within(specifier)
     except NoAnswerError as error:
         raise _with_advice(error) from error
-
-
-def cached_releases() -> list[Version]:
-    """Return the versions in the cache, in order."""
-    return sorted({Version(parts(each)[1]) for each in _kept()})
-
-
-def cached_release(version: Version) -> ReleaseTree | None:
-    """Return a release from the cache; None where it was never fetched, or is not whole."""
-    public = Version(version.public)
-    for distribution in DISTRIBUTIONS:
-        for file in _kept():
-            name, text, _ = parts(file)
-            if name == distribution and Version(text) == public:
-                tree = ReleaseTree(file)
-                if tree.is_complete:
-                    return tree
-    return None
-
-
-def _kept() -> list[Path]:
-    return sorted(sources_folder().glob("vllm*-*-*.zip"))
 
 
 def _fetched(versions: list[Version], progress: Progress | None) -> list[ReleaseTree]:

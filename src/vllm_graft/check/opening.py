@@ -30,8 +30,8 @@ def open_trees(*sources: str, progress: "Progress | None" = None) -> list[Tree]:
     """
     singles = expanded(*sources)
     absent = [each for each in singles if not Path(each).exists()]
-    versions = [version for version in map(_version, absent) if version]
-    if versions:  # those to be fetched are side by side
+    versions = [each for each in map(_version, absent) if each and not _kept(each)]
+    if versions:  # they are fetched side by side
         from .index import release_trees
 
         release_trees(versions, progress)
@@ -86,9 +86,7 @@ def open_tree(source: str, progress: "Progress | None" = None) -> Tree:
     elif path.is_file():
         tree = packed_tree(path)
     elif version is not None:
-        from .index import release_trees
-
-        return release_trees([version], progress)[0]
+        return _kept(version) or _fetched(version, progress)
     elif at and revision:
         from .revision import RevisionTree
 
@@ -123,6 +121,18 @@ def installed_tree() -> Tree:
     tree.is_installed = True
     tree.raise_if_not_vllm()
     return tree
+
+
+def _kept(version: Version) -> Tree | None:
+    from .kept import cached_release
+
+    return cached_release(version)
+
+
+def _fetched(version: Version, progress: "Progress | None") -> Tree:
+    from .index import release_trees  # and with it all that speaks to an index
+
+    return release_trees([version], progress)[0]
 
 
 def _version(source: str) -> Version | None:

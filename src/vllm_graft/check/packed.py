@@ -8,13 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
-from packaging.utils import (
-    InvalidSdistFilename,
-    InvalidWheelFilename,
-    parse_sdist_filename,
-    parse_wheel_filename,
-)
-
 from ..errors import SourceError
 from ..version import VllmVersion
 from .tree import PACKAGE, Tree
@@ -73,19 +66,16 @@ class PackedTree(Tree):
     @cached_property
     def version(self) -> VllmVersion:
         """The version in the file's name, where it is named as PEP 427 and PEP 625 say."""
-        try:
-            version = _name_and_version(self.file.name)[1]
-        except (InvalidWheelFilename, InvalidSdistFilename):
+        named = _name_and_version(self.file.name)
+        if named is None:
             return super().version
-        return VllmVersion(version, f"the name of {self.file.name}")
+        return VllmVersion(named[1], f"the name of {self.file.name}")
 
     @cached_property
     def distribution(self) -> str:
         """The name in the file's name, else in its metadata."""
-        try:
-            return _name_and_version(self.file.name)[0]
-        except (InvalidWheelFilename, InvalidSdistFilename):
-            return super().distribution
+        named = _name_and_version(self.file.name)
+        return super().distribution if named is None else named[0]
 
     def _corrupt(self, error: Exception) -> SourceError:
         return SourceError(
@@ -171,9 +161,21 @@ def _root(paths: "dict[str, bytes] | list[str]") -> str:
     return min((root for root in roots if not root or root.endswith("/")), key=len, default="")
 
 
-def _name_and_version(file: str) -> tuple[str, str]:
-    if file.endswith(".whl"):
-        name, version, _, _ = parse_wheel_filename(file)
-    else:
-        name, version = parse_sdist_filename(file)
+def _name_and_version(file: str) -> tuple[str, str] | None:
+    """Return what the name of a file says; None where it is not named as wheels and sdists are."""
+    # Imported here, since a release that is kept has a name of ours.
+    from packaging.utils import (
+        InvalidSdistFilename,
+        InvalidWheelFilename,
+        parse_sdist_filename,
+        parse_wheel_filename,
+    )
+
+    try:
+        if file.endswith(".whl"):
+            name, version, _, _ = parse_wheel_filename(file)
+        else:
+            name, version = parse_sdist_filename(file)
+    except (InvalidWheelFilename, InvalidSdistFilename):
+        return None
     return name, str(version)
