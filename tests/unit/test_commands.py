@@ -61,6 +61,8 @@ def _modules(root: Path) -> set[str]:
         "packaging.requirements",
         "vllm_graft.hooks",
         "vllm_graft.module_hook",
+        "vllm_graft.check.drift",
+        "vllm_graft.check.download",
         "vllm_graft.check.own_source",
         "vllm_graft.check.revision",
     ],

@@ -3,19 +3,21 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..catalog import BrokenSet
 from ..patch import Patch
-from .drift import Drift, drift
 from .examples import Examples
 from .findings import Finding, findings_of
-from .lock import Lock
 from .prepare import prepare
 from .probes import fixed
 from .source import Source
 from .verdicts import State, Verdict, judge
 from .versions import spans
+
+if TYPE_CHECKING:
+    from .drift import Drift
+    from .lock import Lock
 
 CellState: TypeAlias = State | Literal["changed"]
 
@@ -31,7 +33,7 @@ class Cell:
     source: Source
     verdict: Verdict
     fixed: str | None = None
-    drift: Drift | None = None
+    drift: "Drift | None" = None
     diff: str = ""
 
     @property
@@ -88,7 +90,7 @@ class Survey:
         return plain(self)
 
 
-LockOf: TypeAlias = Callable[[Patch], Lock | None]
+LockOf: TypeAlias = Callable[[Patch], "Lock | None"]
 
 
 def survey(
@@ -126,5 +128,7 @@ def _cell(patch: Patch, source: Source, examples: Examples, lock_of: LockOf) -> 
     drifted = None
     fits = verdict.fit in ("ok", "unknown") and verdict.in_range is not False
     if lock is not None and found is not None and fits:
+        from .drift import drift  # few checks have a lock
+
         drifted = drift(patch, found, source.version, lock)
     return Cell(source, verdict, fixed(patch, source, verdict.target, found), drifted)
