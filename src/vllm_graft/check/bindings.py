@@ -140,7 +140,7 @@ def _targets(node: ast.stmt) -> list[ast.expr]:
     if isinstance(node, (ast.With, ast.AsyncWith)):
         return [item.optional_vars for item in node.items if item.optional_vars is not None]
     if type(node).__name__ == "TypeAlias":  # from Python 3.12 on
-        return [node.name]  # type: ignore[attr-defined]
+        return [node.name]  # type: ignore[attr-defined]  # mypy looks as Python 3.10 does
     if isinstance(node, (ast.Expr, ast.If, ast.While)):
         value = node.value if isinstance(node, ast.Expr) else node.test
         return [each.target for each in ast.walk(value) if isinstance(each, ast.NamedExpr)]

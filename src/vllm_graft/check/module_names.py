@@ -106,7 +106,9 @@ def _targets(node: ast.stmt) -> list[ast.expr]:
         return [node.target]
     if isinstance(node, (ast.With, ast.AsyncWith)):
         return [each.optional_vars for each in node.items if each.optional_vars is not None]
-    return [node.name] if type(node).__name__ == "TypeAlias" else []  # type: ignore[attr-defined]
+    if type(node).__name__ == "TypeAlias":  # from Python 3.12 on
+        return [node.name]  # type: ignore[attr-defined]  # mypy looks as Python 3.10 does
+    return []
 
 
 def _bases(target: ast.expr) -> Iterator[str]:

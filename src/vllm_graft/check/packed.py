@@ -3,6 +3,7 @@
 import tarfile
 import zipfile
 import zlib
+from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -27,9 +28,10 @@ class PackedTree(Tree):
         super().__init__(str(file), f"file {file} {state.st_mtime_ns:x}-{state.st_size:x}")
         self.file = file
 
-    @cached_property
+    @property
+    @abstractmethod
     def _members(self) -> _Members:
-        raise NotImplementedError
+        """What is in the file."""
 
     @cached_property
     def _folders(self) -> dict[str, set[str]]:

@@ -5,8 +5,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from . import syntax
 from .given import DESCRIPTORS
 from .imported import Imported, constant, quoted
+from .name_uses import own_names
 
 _MUTATORS = frozenset(
     {"append", "add", "update", "extend", "insert", "setdefault", "pop", "remove", "discard"}
@@ -229,3 +231,16 @@ def _base(target: ast.expr, imported: Imported) -> str | None:
 def _module_key(target: ast.expr) -> str:
     key = constant(target.slice) if isinstance(target, ast.Subscript) else None
     return key or "sys.modules"
+
+
+def changed_inside(node: syntax.Definition, imported: Imported) -> Iterator[tuple[ast.stmt, str]]:
+    """Yield the statements of a definition that change what others provide, with its path."""
+    hidden = () if isinstance(node, ast.ClassDef) else sorted(own_names(node))
+    inner = imported.inner(*hidden)
+    for each in ast.walk(node):
+        if isinstance(each, (ast.Import, ast.ImportFrom)):
+            inner.read(each)
+    for statement in ast.walk(node):
+        if isinstance(statement, ast.stmt) and statement is not node:
+            for found in changed(statement, inner):
+                yield statement, found.path

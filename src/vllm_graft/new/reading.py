@@ -11,7 +11,6 @@ from ..errors import NewPackageError
 from . import effects, syntax
 from .given import given
 from .imported import OWN, Imported, known_module, package_of
-from .name_uses import own_names
 from .old_file import Assignment, OldFile, Remark, Saved
 from .own_calls import Appliers, own_names_called
 from .star import assigns_to_unknown
@@ -117,25 +116,13 @@ class _Reader:
     def _note_inside(self, node: syntax.Definition, scope: _Scope) -> None:
         """Take note of what a definition changes when it is called: it goes on doing so."""
         reason = f"it is done whenever {node.name} is called, and stays in the copy"
-        for inner, _ in self._changes_inside(node):
+        for inner, _ in effects.changed_inside(node, self.imported):
             self._remark(inner, reason, replace(scope, obstacle=""), stays=False)
-
-    def _changes_inside(self, node: syntax.Definition) -> Iterator[tuple[ast.stmt, str]]:
-        """Yield the statements of a definition that change what others provide, with its path."""
-        hidden = () if isinstance(node, ast.ClassDef) else sorted(own_names(node))
-        imported = self.imported.inner(*hidden)
-        for inner in ast.walk(node):
-            if isinstance(inner, (ast.Import, ast.ImportFrom)):
-                imported.read(inner)
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.stmt) and inner is not node:
-                for each in effects.changed(inner, imported):
-                    yield inner, each.path
 
     def _note_call(self, statement: ast.stmt, scope: _Scope) -> None:
         """Take note of a call of what the file defines, if that changes something of others."""
         seen: set[str] = set()
-        waiting = list(own_names_called(statement)) + _decorators(statement)
+        waiting = list(own_names_called(statement)) + syntax.decorator_names(statement)
         paths: list[str] = []
         while waiting:
             name = waiting.pop(0)
@@ -143,7 +130,7 @@ class _Reader:
             if node is None or name in seen:
                 continue
             seen.add(name)
-            paths += [path for _, path in self._changes_inside(node)]
+            paths += [path for _, path in effects.changed_inside(node, self.imported)]
             waiting += own_names_called(node)
         if paths:
             names = ", ".join(each for each in self._definitions if each in seen)
@@ -190,7 +177,7 @@ class _Reader:
             if touched:
                 reason = "what this decorator does cannot be told: it may patch what it is given"
                 self._remark(node, reason, scope, paths=touched, line=decorator.lineno)
-        if _decorators(node):
+        if syntax.decorator_names(node):
             self._own_calls.append((node, scope))
         scope.imported.forget(node.name)
         if not scope.applier and self._bound[node.name] == 1:
@@ -301,7 +288,3 @@ class _Reader:
         self.remarks.append(
             Remark(line or node.lineno, code, reason, stays, tuple(paths), scope.applier)
         )
-
-
-def _decorators(node: ast.stmt) -> list[str]:
-    return [each.id for each in getattr(node, "decorator_list", []) if isinstance(each, ast.Name)]

@@ -127,3 +127,8 @@ def is_tolerant(handler: ast.ExceptHandler) -> bool:
         return True
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     return any(ast.unparse(kind).rpartition(".")[2] in _TOLERATED for kind in kinds)
+
+
+def decorator_names(node: ast.stmt) -> list[str]:
+    """Return the decorators of a statement that are plain names."""
+    return [each.id for each in getattr(node, "decorator_list", []) if isinstance(each, ast.Name)]
