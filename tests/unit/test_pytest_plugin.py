@@ -440,7 +440,7 @@ LOADED = """
     import sys
     def pytest_sessionfinish():
         ours = sorted(name for name in sys.modules if name.startswith("vllm_graft"))
-        print("LOADED", *ours, *({"packaging.version", "vllm", "torch"} & set(sys.modules)))
+        print("LOADED", *ours, *({"vllm", "torch"} & set(sys.modules)))
     """
 
 
