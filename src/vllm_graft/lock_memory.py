@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .check.cache import code_stamp, default_folder, write_at_once
+from .check.cache import code_stamp, default_folder
+from .check.output import write_whole
 
 _LOG = logging.getLogger("vllm.graft.check")
 
@@ -65,7 +66,7 @@ class LockMemory:
         text = json.dumps({"code": code_stamp(), "entries": self._entries}, separators=(",", ":"))
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            write_at_once(self._file, text)
+            write_whole(self._file, text)
         except OSError as error:
             _LOG.debug("no memory of locks: %s", error)
 

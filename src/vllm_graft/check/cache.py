@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import sys
-import tempfile
 from dataclasses import fields
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..target import Target
 from ..version import VllmVersion
 from .foreign import foreign
+from .output import write_whole
 from .resolution import Move, Resolution
 from .tree import Tree, is_of_vllm
 
@@ -106,7 +106,7 @@ class CachedResolver:
             return
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            write_at_once(self._file, json.dumps(self._entries, separators=(",", ":")))
+            write_whole(self._file, json.dumps(self._entries, separators=(",", ":")))
         except OSError as error:
             _LOG.debug("no cache: %s", error)
 
@@ -208,15 +208,6 @@ def _read(file: Path) -> dict[str, Any]:
     if not isinstance(entries, dict) or entries.get("code") != code_stamp():
         return {"code": code_stamp()}
     return entries
-
-
-def write_at_once(file: Path, text: str) -> None:
-    """Write a file at once: who reads it meanwhile has the old one."""
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=file.parent, prefix=f"{file.name}.", delete=False
-    ) as new:
-        new.write(text)
-    Path(new.name).replace(file)
 
 
 @lru_cache(maxsize=1)

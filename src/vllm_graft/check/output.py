@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from pathlib import Path
 
 
@@ -11,7 +12,8 @@ def write_whole(file: Path, text: str) -> None:
     A link stays a link, and the file keeps its mode. Raises OSError where it cannot be written.
     """
     file = file.resolve()
-    new = file.with_name(f".{file.name}.{os.getpid()}.new")
+    # Containers give the same numbers to processes, and one that was killed may have left its file.
+    new = file.with_name(f".{file.name}.{os.getpid()}-{time.time_ns():x}.new")
     try:
         with new.open("x", encoding="utf-8", newline="\n") as written:
             written.write(text)
