@@ -9,8 +9,8 @@ pytestmark = pytest.mark.once
 
 @pytest.fixture(scope="module")
 def old(vllm: Vllm) -> Outcome:
-    """vLLM that is told to be 0.19.0."""
-    return vllm.ask("old", {"VLLM_VERSION": "0.19.0"})
+    """vLLM that is told to be older than the built-in patches know."""
+    return vllm.ask("old", {"VLLM_VERSION": "0.9.1"})
 
 
 def test_what_is_out_of_range_is_without_effect(old: Outcome) -> None:
@@ -34,7 +34,7 @@ def test_the_trace_says_where_the_version_is_from(old: Outcome) -> None:
     """Every line after the plan names the version and its source."""
     planned = [line for line in old.trace if line["event"] in ("apply", "skip")]
     assert {(line["vllm"], line["version_source"]) for line in planned} == {
-        ("0.19.0", "VLLM_VERSION")
+        ("0.9.1", "VLLM_VERSION")
     }
 
 
