@@ -72,7 +72,7 @@ lock: $(ENV)/.ready
 
 test-engine: $(ENV)/.ready
 	@echo "== engine tests on vLLM $(VLLM): about a dozen engine starts of a minute each"
-	$(BIN)/python -m pytest -v tests/engine -m '$(ENGINE_TESTS)'
+	$(BIN)/python -m pytest -v -n 2 --dist loadfile tests/engine -m '$(ENGINE_TESTS)'
 
 # Not in CI: the engine tests on every release that the built-in patches were written for.
 test-matrix:

@@ -1,9 +1,14 @@
-"""A real vLLM engine, started as its users start it, with the package `acme` installed."""
+"""A real vLLM engine, started as its users start it, with the package `acme` installed.
+
+Test modules share out two processes, and engines start one at a time: beside one runs what asks
+vLLM without an engine.
+"""
 
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -13,11 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from vllm_graft.demo.model import CONFIG, write_model
 
 TESTS = Path(__file__).parents[1]
 START_LIMIT = 400  # seconds; an engine start takes 45 to 90
+ENGINE = FileLock(Path(tempfile.gettempdir()) / f"vllm-graft-engine-{os.getuid()}.lock")
+"""Held by whoever has an engine: one needs the memory and most of the cores of a small machine."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,8 @@ class Vllm:
         result = folder / "answer.json"
         result.unlink(missing_ok=True)
         script = [str(TESTS / "engine" / "ask.py"), str(self.model), str(result)]
-        return self._answered(folder, [*script, json.dumps(options)], env or {})
+        with ENGINE:
+            return self._answered(folder, [*script, json.dumps(options)], env or {})
 
     def ask_model(self, name: str, model: Path, env: dict[str, str], **options: Any) -> Outcome:
         """Start an offline engine on a model with real weights, and ask it for much."""
@@ -81,11 +90,9 @@ class Vllm:
         folder.mkdir()
         script = [str(TESTS / "engine" / "ask_model.py"), str(model), str(folder / "answer.json")]
         path = os.pathsep.join((self.acme_model, str(TESTS / "engine")))
-        return self._answered(
-            folder,
-            [*script, json.dumps(options)],
-            {"PYTHONPATH": path, "VLLM_GRAFT_PATCHES": "", **env},
-        )
+        environ = {"PYTHONPATH": path, "VLLM_GRAFT_PATCHES": "", **env}
+        with ENGINE:
+            return self._answered(folder, [*script, json.dumps(options)], environ)
 
     def configure(self, name: str, *cases: tuple[Path, Any], **env: str) -> Outcome:
         """Make configurations of models with a `neuron_config` each, in one process."""
@@ -149,19 +156,18 @@ class Vllm:
             *("--enforce-eager", "--max-model-len", "128", "--max-num-seqs", "4"),
             *arguments,
         ]
-        with (folder / "log").open("w") as log:
-            process = subprocess.Popen(
-                command,
-                env=self.environment(folder / "trace", env),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        server = Server(process, port, folder)
-        try:
-            server.wait_until_ready()
-            yield server
-        finally:
-            server.stop()
+        environ = self.environment(folder / "trace", env)
+        with ENGINE:
+            with (folder / "log").open("w") as log:
+                process = subprocess.Popen(
+                    command, env=environ, stdout=log, stderr=subprocess.STDOUT
+                )
+            server = Server(process, port, folder)
+            try:
+                server.wait_until_ready()
+                yield server
+            finally:
+                server.stop()
 
 
 @dataclass(frozen=True)

@@ -181,13 +181,13 @@ def refuses(
 
 def test_all_small_signatures_are_judged_as_python_binds_them() -> None:
     """There is an obstacle exactly where some call of up to four arguments fails."""
-    signatures = list({str(each): each for each in small_signatures()}.values())
-    answers = {str(each): taken(each) for each in signatures}
-    assert len(signatures) > 100
+    signatures = {str(each): each for each in small_signatures()}.values()
+    answered = [(each, taken(each)) for each in signatures]
+    assert len(answered) > 100
 
-    for target, replacement in itertools.product(signatures, repeat=2):
+    for (target, theirs), (replacement, ours) in itertools.product(answered, repeat=2):
         problem = obstacle(target, replacement)
-        expected = refuses(target, replacement, answers[str(target)], answers[str(replacement)])
+        expected = refuses(target, replacement, theirs, ours)
         assert (problem is not None) == expected, f"{target} by {replacement}: {problem}"
 
 

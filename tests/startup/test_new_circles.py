@@ -14,7 +14,7 @@ from vllm_graft.new.names import Names
 from vllm_graft.new.translation import Translation
 from vllm_graft.new.writing import translated_files
 
-from .old_files import Workshop
+from ..unit.old_files import Workshop
 
 CIRCLE = {
     # what early is needed for starts, and what is late needs that: as vLLM's models do
