@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -166,3 +167,36 @@ def test_where_a_target_has_gone_the_patch_may_not_fit(check: Check, tmp_path: P
     files = {"b.py": "def f(x, z):\n    return x\n"}
     moved = str(write_tree(tmp_path / "moved", files, "0.33.1"))
     assert "alike), where it would not fit: called with" in check("0.31.0", moved).stdout
+
+
+@pytest.fixture
+def moved(tmp_path: Path) -> list[str]:
+    """Releases where the target has moved, each time to another line."""
+    lines = {"0.33.1": "", "0.33.2": "\n\n", "0.33.3": "\n\n\n"}
+    moved = "def f(x):\n    return x + x\n"
+    return [
+        str(write_tree(tmp_path / name, {"b.py": above + moved}, name))
+        for name, above in lines.items()
+    ]
+
+
+def test_what_differs_in_line_numbers_is_said_once(check: Check, moved: list[str]) -> None:
+    """With the lines of the newest of them."""
+    result = check("0.31.0", *moved)
+    assert rows(result) == [
+        "acme/f 0.31.0 ok",
+        "acme/f 0.33.1 … 0.33.3 (3) moved there is no module vllm.a; it is at vllm.b:f "
+        "(vllm/b.py:4, 67% alike), where it would fit",
+    ]
+    assert "1 patch, 4 vLLM: 3 moved, 1 ok. 2 errors, 0 warnings, 0 notes" in result.stdout
+
+
+def test_a_diff_of_several_versions_is_printed_once(check: Check, moved: list[str]) -> None:
+    shown = check("--diff", "0.31.0", *moved).stdout
+    assert "acme/f on 0.33.1 … 0.33.3 (3)" in shown
+    assert shown.count("\n@@ ") == 1
+
+
+def test_findings_name_the_versions_that_they_are_about(check: Check) -> None:
+    shown = check("--verbose", *RELEASES, vllm=">=0.30").stdout
+    assert re.search(r"^error +acme/f +0\.33\.0 +there is no module vllm\.a", shown, re.MULTILINE)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .alike import together
 from .findings import Finding, Level
 from .survey import Survey
 
@@ -34,15 +35,13 @@ def github(survey: Survey, root: Path) -> str:
         _command("error", str(each.error), {"title": f"patch set {each.name}"})
         for each in survey.broken
     ]
-    alike: dict[tuple[str, Level, str, str], list[Finding]] = {}
-    for each in survey.findings:
-        key = (each.patch.id, each.level, each.rule, each.message)
-        alike.setdefault(key, []).append(each)
-    for (patch_id, level, rule, message), found in alike.items():
-        title = f"{patch_id}{_where(survey, *found)}: {rule}"
-        place = _place(found[0], root)
+    for group in together(survey.findings):
+        found = group[-1]
+        title = f"{found.patch.id}{_where(survey, *group)}: {found.rule}"
+        place = _place(found, root)
         properties = {"file": place[0], "line": place[1]} if place else {}
-        lines.append(_command(_COMMANDS[level], message, {**properties, "title": title}))
+        command = _COMMANDS[found.level]
+        lines.append(_command(command, found.message, {**properties, "title": title}))
     return "".join(f"{line}\n" for line in lines)
 
 
