@@ -123,6 +123,8 @@ def _check(
 
 def _broken(entry_point: metadata.EntryPoint, problem: str, remedy: str = "") -> BrokenSetError:
     way_out = f"To go on without it: VLLM_GRAFT_PATCHES='-{entry_point.name}/*'."
+    if entry_point.dist is None:  # a project names it, and it is in no installed distribution
+        way_out = "To go on without it: take it out of pyproject.toml."
     return BrokenSetError(
         f"patch set {entry_point.name!r} ({entry_point.value}, {origin(entry_point)}) cannot be "
         f"loaded: {problem}. {remedy}".rstrip(". ")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from .builtin import BUILTIN
 from .declare import PatchSet
 from .lock_memory import LockMemory
+from .locked import APPROVE, Unlike
 from .models.registry import Registration, of_others
 from .patch import Patch, Value
 from .target import Target, spec_of
@@ -35,11 +36,12 @@ class LockGuard:
         self._package = package_folder() or Path("vllm")
         self._memory = LockMemory(str(self._package))
 
-    def __call__(self, patch: Patch) -> str | None:
+    def __call__(self, patch: Patch) -> Unlike | None:
         """Return what differs; None where nothing does."""
         file = self._lock_of(patch)
         if file is None:
-            return f"there is no {FILE} for it beside {self._module(patch)}, or above"
+            missing = f"there is no {FILE} for it beside {self._module(patch)}, or above"
+            return Unlike(missing, APPROVE)
         written = _written(patch)
         if written is None:
             return self._compare(patch, file, None).difference

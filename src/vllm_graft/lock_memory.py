@@ -14,6 +14,7 @@ from typing import Any
 
 from .check.cache import code_stamp, default_folder
 from .check.output import write_whole
+from .locked import Unlike
 
 _LOG = logging.getLogger("vllm.graft.check")
 
@@ -22,7 +23,7 @@ _LOG = logging.getLogger("vllm.graft.check")
 class Remembered:
     """An answer of before."""
 
-    answer: str | None
+    answer: Unlike | None
 
 
 class LockMemory:
@@ -51,9 +52,10 @@ class LockMemory:
         if entry is None or entry["state"] != state:
             return None
         known = all(self._stamp(path) == stamp for path, stamp in entry["files"].items())
-        return Remembered(entry["answer"]) if known else None
+        answer = entry["answer"]
+        return Remembered(answer and Unlike(*answer)) if known else None
 
-    def remember(self, key: str, state: str, answer: str | None, files: Iterable[Path]) -> None:
+    def remember(self, key: str, state: str, answer: Unlike | None, files: Iterable[Path]) -> None:
         """Remember an answer for as long as files, there or not, are as they are now."""
         stamps = {str(file): self._stamp(str(file)) for file in files}
         self._entries[key] = {"state": state, "answer": answer, "files": stamps}

@@ -1,7 +1,7 @@
 """What is said of patches that are not as they were locked."""
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import LockError
 from .version import VllmVersion
@@ -10,15 +10,26 @@ if TYPE_CHECKING:
     from .plan import Decision
 
 
+REVIEW = "to see what changed: vllm-graft check --diff; once that is reviewed: vllm-graft lock"
+APPROVE = "once it is reviewed: vllm-graft lock"
+
+
+class Unlike(NamedTuple):
+    """How a patch is not as it was locked, and what to do; nothing where the reason says that."""
+
+    reason: str
+    remedy: str = ""
+
+
 def refusal(decision: "Decision", vllm: VllmVersion) -> LockError:
     """Return the error for a required patch that must not run."""
     patch = decision.patch
+    remedy = f"  {decision.remedy}\n" if decision.remedy else ""
     return LockError(
         f"patch {patch.id!r} does not run, as VLLM_GRAFT_LOCK=require asks: {decision.reason}\n"
         f"  target: {patch.target} in vLLM {vllm}\n"
         f"  declared at: {patch.location}\n"
-        "  to see what changed: vllm-graft check --diff; once that is reviewed: vllm-graft lock\n"
-        f"  to go on without it: VLLM_GRAFT_PATCHES=-{patch.id}"
+        f"{remedy}  to go on without it: VLLM_GRAFT_PATCHES=-{patch.id}"
     )
 
 

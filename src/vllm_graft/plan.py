@@ -15,7 +15,7 @@ from .builtin import BUILTIN, KNOWN
 from .catalog import Catalog
 from .errors import ConflictError, DeclarationError, GraftError, UnknownVersionError
 from .imports import without_heavy_imports
-from .locked import refusal, warnings_of
+from .locked import Unlike, refusal, warnings_of
 from .models.registry import of_others
 from .order import in_order
 from .patch import EXCLUSIVE, Candidate, Patch, raise_if_conflicting
@@ -55,7 +55,7 @@ class Environment:
     exists: Callable[[Target], bool] = exists
     provided: Callable[[Target], Target] = provided_by
     addition: Callable[[Target], Target] = addition_to
-    unlike_locked: Callable[[Patch], str | None] = lambda _: None
+    unlike_locked: Callable[[Patch], Unlike | None] = lambda _: None
 
 
 Cause = Literal["selection", "version", "requires", "when", "together", "lock"]
@@ -65,13 +65,15 @@ Cause = Literal["selection", "version", "requires", "when", "together", "lock"]
 class Decision:
     """What is to happen with a patch: armed, or skipped for a cause, told in words by `reason`.
 
-    `notes` are what is remarkable about one that is armed.
+    `notes` are what is remarkable about one that is armed, `remedy` what to do about one that is
+    not as it was locked, where the reason does not say that.
     """
 
     patch: Patch
     cause: Cause | None = None
     reason: str = ""
     notes: tuple[str, ...] = ()
+    remedy: str = ""
 
     @property
     def armed(self) -> bool:
@@ -205,12 +207,12 @@ def _grouped(decisions: Sequence[Decision]) -> list[Decision]:
 
 def _compared(decision: Decision, environment: Environment, settings: Settings) -> Decision:
     """Do with a patch that is not as it was locked what the settings ask."""
-    reason = environment.unlike_locked(decision.patch) if decision.armed else None
-    if reason is None or settings.lock is None:
+    unlike = environment.unlike_locked(decision.patch) if decision.armed else None
+    if unlike is None or settings.lock is None:
         return decision
     if settings.lock.mode == "warn":
-        return replace(decision, notes=(reason,))
-    return Decision(decision.patch, "lock", reason)
+        return replace(decision, notes=(unlike.reason,))
+    return Decision(decision.patch, "lock", unlike.reason, remedy=unlike.remedy)
 
 
 def _unmet(requirement: "Requirement", environment: Environment) -> str | None:

@@ -9,7 +9,7 @@ import pytest
 from packaging.version import Version
 
 from vllm_graft import Patch
-from vllm_graft.check.drift import Drift, drift
+from vllm_graft.check.drift import Drift, drift, own_drift
 from vllm_graft.check.lock import Lock, LockedPatch, locked_target
 from vllm_graft.check.own_source import own_source
 from vllm_graft.target import Target
@@ -210,15 +210,18 @@ def test_a_name_that_is_bound_at_run_time_is_locked_as_such(
 
 
 def test_the_patch_itself_differs(tmp_path: Path, declare: Declare) -> None:
+    """Whatever vLLM it meets, so its target has not drifted."""
     patch = declare("replace", "vllm.a:f", take)
     now = resolve(tmp_path, "vllm.a:f", FILES)
     entry = LockedPatch(own_source(patch), {Version("0.32.0"): locked_target(now, "replace")})
+    lock = Lock({patch.id: entry})
+    assert own_drift(patch, lock) is None
     edited = declare("replace", "vllm.a:f", take_otherwise)
-    answer = drift(edited, now, VllmVersion("0.32.0", "a test"), Lock({patch.id: entry}))
+    answer = own_drift(edited, lock)
     assert answer is not None
-    assert answer.differences == ("source",)
-    assert not answer.is_changed
+    assert answer.is_locked
     assert str(answer) == "the patch's own source differs"
+    assert drift(edited, now, VllmVersion("0.32.0", "a test"), lock) is None
 
 
 def test_another_candidate_is_told(tmp_path: Path, declare: Declare) -> None:
@@ -232,13 +235,47 @@ def test_another_candidate_is_told(tmp_path: Path, declare: Declare) -> None:
     assert str(answer) == "the target is vllm.b:moved, and was vllm.a:moved"
 
 
-def test_a_patch_that_nobody_locked(tmp_path: Path, declare: Declare) -> None:
-    patch = declare("replace", "vllm.a:f", take)
+@pytest.mark.parametrize(
+    ("lock", "words"),
+    [
+        (Lock(), "it is not in the lock"),
+        (Lock({"acme/x": LockedPatch("50", {})}), "it is not in the lock"),
+        (
+            Lock(missing=Path("locks/own.lock")),
+            "the lock locks/own.lock, which pyproject.toml names, does not exist. Write it with: "
+            "vllm-graft lock",
+        ),
+    ],
+)
+def test_a_patch_that_nobody_locked(
+    tmp_path: Path, declare: Declare, lock: Lock, words: str
+) -> None:
+    patch = declare("replace", "vllm.a:f", take, id="x")
     now = resolve(tmp_path, "vllm.a:f", FILES)
-    answer = drift(patch, now, VllmVersion("0.32.0", "a test"), Lock())
+    assert drift(patch, now, VllmVersion("0.32.0", "a test"), lock) is None
+    answer = own_drift(patch, lock)
+    assert answer is not None
+    assert not answer.is_locked
+    assert str(answer) == words
+
+
+def test_a_vllm_of_unknown_version_is_compared_with_nothing(
+    found: Callable[..., Drift | None],
+) -> None:
+    answer = found("vllm.a:f", {}, version="dev")
     assert answer is not None
     assert (answer.locked, answer.differences) == (None, ("unlocked",))
-    assert str(answer) == "it is not in the lock"
+    assert str(answer) == "what has no known version cannot be compared with the lock"
+
+
+@pytest.mark.parametrize("path", ["compiled.so", "folder/data.txt"])
+def test_what_has_no_source_is_locked_as_known_at_run_time(tmp_path: Path, path: str) -> None:
+    file = tmp_path / "vllm" / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    target = f"vllm.{path.partition('.')[0].partition('/')[0]}"
+    locked = locked_target(resolve(tmp_path, target, FILES), "run")
+    assert (locked.nature, locked.body) == ("unknown", "")
 
 
 def test_the_path_is_that_of_the_tree(tmp_path: Path) -> None:

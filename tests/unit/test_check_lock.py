@@ -99,6 +99,7 @@ def test_many_versions_are_wrapped_and_read_back() -> None:
 
 
 ENTRY = 'format = 1\n[patches."acme/x"]\nsource = "50"\n[[patches."acme/x".targets]]\n'
+FULL = f"{ENTRY}target = 'vllm.a:f'\npath = 'vllm/a.py'\nbody = '50'\n"
 
 
 @pytest.mark.parametrize(
@@ -115,14 +116,17 @@ ENTRY = 'format = 1\n[patches."acme/x"]\nsource = "50"\n[[patches."acme/x".targe
         ("format = 1\npatches = 3\n", ["patches is 3", "a table"]),
         ('format = 1\n[patches]\n"acme/x" = 1\n', ['patches."acme/x" is 1', "a table"]),
         ('format = 1\n[patches."acme/x"]\n', ['patches."acme/x".targets is missing']),
-        (f"{ENTRY}target = 'vllm.a:f'\n", ['patches."acme/x".targets[0].vllm is missing']),
-        (f"{ENTRY}target = 'vllm.a:f'\nvllm = ['x']\n", ["targets[0].vllm is ['x']"]),
-        (f"{ENTRY}target = 'vllm.a:f'\nvllm = [1]\n", ["targets[0].vllm is [1]"]),
+        (FULL, ['patches."acme/x".targets[0].vllm is missing']),
+        (f"{FULL}vllm = ['x']\n", ["targets[0].vllm is ['x']"]),
+        (f"{FULL}vllm = [1]\n", ["targets[0].vllm is [1]"]),
+        (f"{FULL}vllm = []\n", ["targets[0].vllm is []", "one at least"]),
+        (f"{ENTRY}target = 'a:f'\npath = 'a.py'\n", ["targets[0].body is missing", "a string"]),
+        (f"{ENTRY}target = 'a:f'\nbody = '1'\n", ["targets[0].path is missing", "a string"]),
         (f"{ENTRY}vllm = ['0.32.0']\n", ["targets[0].target is missing", "a string"]),
         (f"{ENTRY}target = 'a'\nvllm = []\nbody = 1\n", ["targets[0].body is 1", "a string"]),
         (f"{ENTRY}target = 'a'\nvllm = []\nsize = 1\n", ["targets[0].size", "no meaning"]),
         (f"{ENTRY}target = 'a'\nvllm = []\nnature = 'odd'\n", ["nature is 'odd'", "absent"]),
-        (f"{ENTRY}target = 'a'\nvllm = ['0.32', '0.32.0']\n", ["'0.32.0'", "each version once"]),
+        (f"{FULL}vllm = ['0.32', '0.32.0']\n", ["'0.32.0'", "each version once"]),
     ],
 )
 def test_what_is_no_lock_is_refused_by_file_and_key(

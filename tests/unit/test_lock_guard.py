@@ -29,6 +29,7 @@ from vllm_graft.cli import main
 from vllm_graft.errors import LockError
 from vllm_graft.journal import JOURNAL
 from vllm_graft.lock_guard import lock_beside
+from vllm_graft.locked import APPROVE, REVIEW
 from vllm_graft.plan import Plan
 from vllm_graft.settings import LockPolicy, Selection, Settings
 
@@ -127,10 +128,11 @@ VERSION = ("vllm/_version.py", "0.32.0", "0.33.0", "vLLM 0.33.0 is not in the lo
 PATCH = ("guarded/graft.lock", "guarded/limit", "guarded/other", "it is not in the lock")
 NEWER = ("guarded/graft.lock", "format = 1", "format = 2", "written by a newer vllm-graft")
 NO_LOCK = ("guarded/graft.lock", "format = 1", "= 1", "is not TOML")
+MERGED = ("guarded/graft.lock", "format = 1", "<<<<<<< HEAD\nformat = 1", "conflict markers")
 DIFFERENCES = pytest.mark.parametrize(
     ("name", "before", "after", "words"),
-    [BODY, SIGNATURE, GONE, SOURCE, VERSION, PATCH, NEWER, NO_LOCK],
-    ids=["body", "signature", "gone", "source", "version", "patch", "newer", "no-lock"],
+    [BODY, SIGNATURE, GONE, SOURCE, VERSION, PATCH, NEWER, NO_LOCK, MERGED],
+    ids=["body", "signature", "gone", "source", "version", "patch", "newer", "no-lock", "merged"],
 )
 
 
@@ -166,12 +168,32 @@ def test_require_refuses_a_required_patch(
         f"target: vllm.first:limit in vLLM {made.vllm.text} (from {vllm / 'vllm/_version.py'})",
         f"{vllm / 'guarded/graft.lock'}",
         f"declared at: {vllm / 'guarded/patches.py'}:7",
-        "vllm-graft check --diff",
-        "vllm-graft lock",
         "VLLM_GRAFT_PATCHES=-guarded/limit",
     ):
         assert part in text
     assert made.armed == ()
+
+
+@pytest.mark.parametrize(
+    ("difference", "remedy"),
+    [
+        *((each, REVIEW) for each in (BODY, SIGNATURE, GONE, SOURCE, VERSION)),
+        (PATCH, APPROVE),
+        (NEWER, "Install a newer vllm-graft, or write it anew: vllm-graft lock --anew "),
+        (NO_LOCK, "Restore it, or write it anew: vllm-graft lock --anew "),
+        (MERGED, "Take one side with 'git checkout --ours "),
+    ],
+)
+def test_the_remedy_fits_what_is_wrong(
+    vllm: Path, difference: tuple[str, str, str, str], remedy: str
+) -> None:
+    """Also where the answer is remembered. An error about the lock itself has its own."""
+    edit(vllm, *difference[:3])
+    for _ in range(2):
+        text = str(plan("require", select="guarded/limit").problems[0])
+        assert remedy in text
+        others = {REVIEW, APPROVE} - {remedy}
+        assert not any(each in text for each in others)
 
 
 @DIFFERENCES
@@ -292,6 +314,7 @@ def test_without_a_lock_nothing_runs_or_one_warning_says_so(vllm: Path) -> None:
     made = plan("require")
     assert made.armed == ()
     assert [type(each) for each in made.problems] == [LockError]
+    assert f"\n  {APPROVE}\n" in str(made.problems[0])
 
 
 def test_a_lock_that_is_named_serves_instead(vllm: Path, tmp_path: Path) -> None:
@@ -300,6 +323,8 @@ def test_a_lock_that_is_named_serves_instead(vllm: Path, tmp_path: Path) -> None
     assert plan(f"require:{named}").problems == ()
     (problem,) = plan(f"require:{named}.gone").problems
     assert f"the lock {named}.gone cannot be read" in str(problem)
+    assert f"Write it with: vllm-graft lock --output {named}.gone" in str(problem)
+    assert REVIEW not in str(problem)
 
 
 @pytest.mark.parametrize(

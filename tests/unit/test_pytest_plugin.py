@@ -247,8 +247,9 @@ def test_a_patch_that_is_not_as_it_was_locked_fails(locked: Project) -> None:
     pytester = locked(FITS)
     write(pytester.path / "src/acme/patches.py", HEAD + FITS.replace("(x,", "(-x,"))
     sys.modules.pop("acme.patches")
-    run = pytester.runpytest("graft::drift[acme/fits][old]")
+    run = pytester.runpytest("graft::drift[acme/fits][new]")
     run.stdout.fnmatch_lines(["drift: the patch's own source differs"])
+    assert set(outcomes(pytester, "graft::drift").values()) == {"FAILED"}
 
 
 def test_a_vllm_that_is_not_in_the_lock_is_compared_with_the_nearest(locked: Project) -> None:
@@ -269,6 +270,12 @@ def test_a_patch_that_is_not_in_the_lock_warns(locked: Project) -> None:
     run = pytester.runpytest("graft::drift")
     run.assert_outcomes(passed=2, warnings=2)
     run.stdout.fnmatch_lines(["*PatchWarning: acme/fits: it is not in the lock (unlocked)"])
+
+
+def test_a_lock_that_is_named_and_is_not_there_warns(project: Project) -> None:
+    run = project(FITS, table=f'{TABLE}lock = "locks/own.lock"\n').runpytest("graft::drift")
+    run.assert_outcomes(passed=2, warnings=2)
+    run.stdout.fnmatch_lines(["*PatchWarning: acme/fits: the lock */locks/own.lock, which *"])
 
 
 def test_where_the_target_is_missing_there_is_no_drift(locked: Project) -> None:

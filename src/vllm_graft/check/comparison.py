@@ -5,10 +5,11 @@ from functools import cached_property
 from pathlib import Path
 
 from ..errors import SourceError
+from ..locked import APPROVE, REVIEW, Unlike
 from ..patch import Patch
 from ..target import Target
 from ..version import VllmVersion
-from .drift import Difference, drift
+from .drift import Difference, drift, own_drift
 from .implementation import files
 from .lock import Lock
 from .lock_file import read
@@ -16,7 +17,7 @@ from .resolution import Resolution
 from .resolve import Resolver
 from .tree import FolderTree
 
-_MET: frozenset[Difference] = frozenset({"unlocked", "body", "signature", "nature", "source"})
+_MET: frozenset[Difference] = frozenset({"unlocked", "body", "signature", "nature"})
 """Differences that a patch meets: where its target is defined makes none to it."""
 
 
@@ -27,7 +28,7 @@ class Compared:
     Without files there is nothing to tell when to compare again.
     """
 
-    difference: str | None
+    difference: Unlike | None
     files: tuple[Path, ...] = ()
 
 
@@ -43,11 +44,11 @@ class Comparison:
         """Compare a patch with a lock; `own` is where its implementation is written."""
         lock = self._read(file)
         if isinstance(lock, str):
-            return Compared(lock, (file,))
+            return Compared(Unlike(lock), (file,))
         try:
             resolution, modules = self._resolver.resolve_with_modules(patch.target)
         except SourceError as error:
-            return Compared(f"it cannot be compared with {file}: {error}")
+            return Compared(Unlike(f"it cannot be compared with {file}: {error}"))
         paths = [self._root / path for each in modules for path in self._tree.candidates(each)]
         own_files = files(own) if isinstance(own, Target) else filter(None, [own])
         difference = self._difference(patch, resolution, lock, file)
@@ -55,11 +56,16 @@ class Comparison:
 
     def _difference(
         self, patch: Patch, resolution: Resolution, lock: Lock, file: Path
-    ) -> str | None:
+    ) -> Unlike | None:
+        own = own_drift(patch, lock)
         found = drift(patch, resolution, self._vllm, lock)
-        if found is None or _MET.isdisjoint(found.differences):
+        if found is not None and _MET.isdisjoint(found.differences):
+            found = None
+        if own is None and found is None:
             return None
-        return f"{found} (lock: {file})"
+        said = "; ".join(str(each) for each in (found, own) if each is not None)
+        is_locked = own is None or own.is_locked
+        return Unlike(f"{said} (lock: {file})", REVIEW if is_locked else APPROVE)
 
     def _read(self, file: Path) -> Lock | str:
         if file not in self._locks:

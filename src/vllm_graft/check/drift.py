@@ -1,32 +1,29 @@
-"""How what a patch meets now differs from what was locked."""
+"""How a patch, and what it meets, differ now from what was locked."""
 
 import ast
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeAlias
-
-from packaging.version import Version
 
 from ..patch import Patch
 from ..version import VllmVersion
-from .lock import Lock, LockedPatch, LockedTarget, locked_target
+from .lock import Lock, LockedTarget, locked_target
 from .resolution import Resolution
 
-Difference: TypeAlias = Literal[
-    "unlocked", "body", "signature", "nature", "target", "location", "source"
-]
-"""What differs: `unlocked`, that the version or the patch is not in the lock; `nature`, whether
-there is a definition to compare; `target`, which candidate it is; `source`, the patch itself."""
+Difference: TypeAlias = Literal["unlocked", "body", "signature", "nature", "target", "location"]
+"""What differs: `unlocked`, that the version is not in the lock; `nature`, whether there is a
+definition to compare; `target`, which candidate it is."""
 
 _CHANGES: frozenset[Difference] = frozenset({"body", "signature", "nature"})
 
 
 @dataclass(frozen=True)
 class Drift:
-    """How a patch and its target differ from the lock.
+    """How the target of a patch differs from the lock on one vLLM.
 
     `locked` is the version that was compared with: this one if it is in the lock, else the nearest
-    below, else the nearest above; None for a patch that is not in the lock at all. `signatures` are
-    the locked one and that of now, where they differ.
+    below, else the nearest above; None for a vLLM of unknown version. `signatures` are the locked
+    one and that of now, where they differ.
     """
 
     patch: str
@@ -50,7 +47,7 @@ class Drift:
 
     def __str__(self) -> str:
         if self.locked is None:
-            return "it is not in the lock"
+            return "what has no known version cannot be compared with the lock"
         said = [self._said(each) for each in self.differences if each != "unlocked"]
         if self.locked == self.version:
             return "; ".join(said)
@@ -70,9 +67,28 @@ class Drift:
             return f"{now.target} {_NATURES[now.nature]}, and {_NATURES[before.nature]} before"
         if difference == "target":
             return f"the target is {now.target}, and was {before.target}"
-        if difference == "location":
-            return f"it is defined at {_place(now)}, and was at {_place(before)}"
-        return "the patch's own source differs"
+        return f"it is defined at {_place(now)}, and was at {_place(before)}"
+
+
+@dataclass(frozen=True)
+class OwnDrift:
+    """How a patch itself is not as it was locked, whatever vLLM it meets.
+
+    It is not in the lock, or its own source is another.
+    """
+
+    is_locked: bool
+    missing: Path | None = None
+
+    def __str__(self) -> str:
+        if self.is_locked:
+            return "the patch's own source differs"
+        if self.missing is None:
+            return "it is not in the lock"
+        return (
+            f"the lock {self.missing}, which pyproject.toml names, does not exist. Write it with: "
+            "vllm-graft lock"
+        )
 
 
 _NATURES = {
@@ -87,28 +103,35 @@ def drift(patch: Patch, resolution: Resolution, version: VllmVersion, lock: Lock
     """Return how a patch differs from the lock on a vLLM; None where it does not.
 
     `resolution` is what its target is there. A version that is not in the lock is a difference,
-    even if all else is as in the nearest one that is.
+    even if all else is as in the nearest one that is; a patch that is not is none, see `own_drift`.
     """
     locked = lock.patches.get(patch.id)
     known = version.version
-    if known is None or locked is None or not locked.targets:
+    if locked is None or not locked.targets:
+        return None
+    if known is None:
         return Drift(patch.id, version.text or "unknown", None, ("unlocked",))
     nearest = locked.nearest(known)
     assert nearest is not None
     now = locked_target(resolution, patch.operation)
-    found = _differences(patch, locked, nearest, now)
+    found = _differences(locked.targets[nearest], now)
     if nearest != known:
         found = ("unlocked", *found)
     before = locked.targets[nearest]
     return Drift(patch.id, str(known), str(nearest), found, before, now) if found else None
 
 
-def _differences(
-    patch: Patch, locked: LockedPatch, version: Version, now: LockedTarget
-) -> tuple[Difference, ...]:
+def own_drift(patch: Patch, lock: Lock) -> OwnDrift | None:
+    """Return how a patch itself differs from the lock; None where it does not."""
+    locked = lock.patches.get(patch.id)
+    if locked is None or not locked.targets:
+        return OwnDrift(is_locked=False, missing=lock.missing)
     from .own_source import own_source  # not where nothing is locked
 
-    before = locked.targets[version]
+    return None if locked.source == own_source(patch) else OwnDrift(is_locked=True)
+
+
+def _differences(before: LockedTarget, now: LockedTarget) -> tuple[Difference, ...]:
     found: list[Difference] = []
     if before.nature != now.nature:
         found.append("nature")
@@ -120,8 +143,6 @@ def _differences(
         found.append("target")
     if now.nature == before.nature and (before.where, before.path) != (now.where, now.path):
         found.append("location")
-    if locked.source != own_source(patch):
-        found.append("source")
     return tuple(found)
 
 

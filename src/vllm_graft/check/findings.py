@@ -12,7 +12,7 @@ from .tree import is_of_vllm
 from .versions import spans
 
 if TYPE_CHECKING:
-    from .drift import Drift
+    from .drift import Drift, OwnDrift
     from .survey import Cell
 
 Level: TypeAlias = Literal["error", "warning", "note"]
@@ -38,10 +38,18 @@ class Finding:
     source: str | None = None
 
 
-def findings_of(patch: Patch, cells: "Sequence[Cell]", today: date) -> Iterator[Finding]:
-    """Yield what the cells of a patch say, the errors of single vLLMs first."""
+def findings_of(
+    patch: Patch, cells: "Sequence[Cell]", today: date, own: "OwnDrift | None" = None
+) -> Iterator[Finding]:
+    """Yield what the cells of a patch say, the errors of single vLLMs first.
+
+    `own` is how the patch itself is not as it was locked.
+    """
     for cell in cells:
         yield from _of_cell(patch, cell)
+    if own is not None:
+        level: Level = "error" if own.is_locked else "warning"
+        yield Finding(level, "drift" if own.is_locked else "unlocked", patch, str(own))
     yield from _of_fixed(patch, [each for each in cells if each.verdict.in_range is not False])
     yield from _of_range(patch, cells)
     if patch.gaps:
@@ -76,11 +84,9 @@ def _of_fixed(patch: Patch, cells: "Sequence[Cell]") -> Iterator[Finding]:
 
 
 def _of_drift(patch: Patch, cell: "Cell", drift: "Drift") -> Finding:
-    level: Level = "note"
+    level: Level = "error" if "target" in drift.differences else "note"
     if drift.locked is None:
         level = "warning"
-    elif not {"source", "target"}.isdisjoint(drift.differences):
-        level = "error"
     rule = "unlocked" if drift.differences == ("unlocked",) else "drift"
     return Finding(level, rule, patch, str(drift), cell.source.text)
 

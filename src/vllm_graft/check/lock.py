@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from packaging.version import Version
@@ -14,7 +15,7 @@ from .tree import is_of_vllm
 
 Nature: TypeAlias = Literal["known", "absent", "outside", "unknown"]
 """Whether there is a definition to go by: not for a name that is to be added, not for what is
-defined outside vLLM, and not for what is only known at run time."""
+defined outside vLLM, and not for what is only known at run time or has no source."""
 
 NATURES: tuple[Nature, ...] = get_args(Nature)
 
@@ -51,9 +52,10 @@ class LockedPatch:
 
 @dataclass(frozen=True)
 class Lock:
-    """The locked patches by id."""
+    """The locked patches by id. `missing` is the file that should have them and does not exist."""
 
     patches: Mapping[str, LockedPatch] = field(default_factory=dict)
+    missing: Path | None = None
 
 
 def locked_target(resolution: Resolution, operation: str) -> LockedTarget:
@@ -68,6 +70,8 @@ def locked_target(resolution: Resolution, operation: str) -> LockedTarget:
     where = str(resolution.where or target)
     if not resolution.path:
         return LockedTarget(target, where, nature="outside")
+    if not resolution.fingerprint:  # a compiled module, a folder
+        return LockedTarget(target, nature="unknown")
     called = resolution.signature
     return LockedTarget(
         target,

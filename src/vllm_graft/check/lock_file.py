@@ -17,6 +17,7 @@ target itself, and `nature` where there is a definition to go by.
 """
 
 import json
+import shlex
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -28,6 +29,7 @@ from packaging.version import InvalidVersion, Version
 
 from ..errors import SourceError
 from .lock import NATURES, Lock, LockedPatch, LockedTarget
+from .lock_remedy import conflict, remedy
 from .output import write_whole
 
 if sys.version_info >= (3, 11):
@@ -44,12 +46,38 @@ _HEAD = """\
 _WIDTH = 100
 
 
+class UnreadableLock(SourceError):
+    """A lock that is damaged, or has a newer format. `problem` is the message without the remedy.
+
+    `restore` is what to do with the file itself.
+    """
+
+    def __init__(self, problem: str, restore: str = "Restore it", way_out: str = "") -> None:
+        super().__init__(f"{problem}. {way_out}" if way_out else problem)
+        self.problem = problem
+        self.restore = restore
+
+
 def read(file: Path) -> Lock:
-    """Read a lock; raise `SourceError` where it is none, or has a newer format."""
+    """Read a lock; raise `SourceError` where it is none, or has a newer format.
+
+    That is `UnreadableLock` for what a new lock can take the place of.
+    """
     try:
-        return loads(file.read_text(encoding="utf-8"), str(file))
-    except (OSError, UnicodeDecodeError) as error:
+        data = file.read_bytes()
+    except FileNotFoundError as error:
+        written = f"Write it with: vllm-graft lock --output {shlex.quote(str(file))}"
+        raise SourceError(
+            f"the lock {file} cannot be read: it does not exist. {written}"
+        ) from error
+    except OSError as error:
         raise SourceError(f"the lock {file} cannot be read: {error}") from error
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        problem = f"the lock {file} cannot be read: {error}"
+        raise _with_remedy(UnreadableLock(problem), data.decode(errors="replace"), file) from error
+    return loads(text, str(file))
 
 
 def write(lock: Lock, file: Path) -> None:
@@ -71,21 +99,44 @@ def dumps(lock: Lock) -> str:
 def loads(text: str, name: str = "graft.lock") -> Lock:
     """Return the lock that a text is; `name` is what errors call it."""
     try:
+        return _parsed(text, name)
+    except UnreadableLock as error:
+        raise _with_remedy(error, text, name) from error
+
+
+def _with_remedy(error: UnreadableLock, text: str, name: str | Path) -> UnreadableLock:
+    way_out = remedy(text, str(name), error.restore)
+    return UnreadableLock(error.problem, error.restore, way_out)
+
+
+def _parsed(text: str, name: str) -> Lock:
+    try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SourceError(f"the lock {name} is not TOML: {error}") from error
+        raise _no_toml(text, name, error) from error
     number = table.get("format")
     if type(number) is not int or number < 1:
         raise _wrong(name, "format", number, f"the number of its format, at most {FORMAT}")
     if number > FORMAT:
-        raise SourceError(
+        raise UnreadableLock(
             f"the lock {name} was written by a newer vllm-graft: it has format {number}, and this "
-            f"one reads {FORMAT}. Install a newer vllm-graft, or write the lock anew with "
-            "'vllm-graft lock'"
+            f"one reads {FORMAT}",
+            "Install a newer vllm-graft",
         )
     _Table(table, name, "").refuse_others("format", "patches")
     patches = _Table(table, name, "").table("patches")
     return Lock({each: _read_patch(patches, each) for each in sorted(patches.values)})
+
+
+def _no_toml(text: str, name: str, error: ValueError) -> UnreadableLock:
+    line = conflict(text)
+    if line is None:
+        return UnreadableLock(f"the lock {name} is not TOML: {error}")
+    return UnreadableLock(
+        f"the lock {name} has the conflict markers of a merge, the first in line {line}",
+        f"Take one side with 'git checkout --ours {shlex.quote(name)}', and lock the versions of "
+        "the other",
+    )
 
 
 def _written(name: str, locked: LockedPatch) -> Iterator[str]:
@@ -158,6 +209,8 @@ def _read_target(entry: "_Table") -> LockedTarget:
         raise _wrong(entry.name, entry.key("nature"), nature, f"one of {', '.join(NATURES)}")
     if nature == "known":
         found.setdefault("where", target)
+        for name in ("path", "body"):  # without them everything would be a change
+            entry.text(name)
     return LockedTarget(**found)  # type: ignore[arg-type]  # `nature` has been looked at
 
 
@@ -175,7 +228,7 @@ class _Table:
     def refuse_others(self, *known: str) -> None:
         for each in self.values:
             if each not in known:
-                raise SourceError(
+                raise UnreadableLock(
                     f"the lock {self.name} has the key {self.key(each)!r}, which has no meaning. "
                     f"There may be {', '.join(known)}"
                 )
@@ -204,16 +257,15 @@ class _Table:
     def versions(self, name: str) -> list[Version]:
         value = self.values.get(name)
         try:
-            if isinstance(value, list):
+            if isinstance(value, list) and value:
                 return [Version(each) for each in value]
         except (InvalidVersion, TypeError):
             pass
-        raise _wrong(self.name, self.key(name), value, "a list of versions")
+        raise _wrong(self.name, self.key(name), value, "a list of versions, one at least")
 
 
-def _wrong(name: str, key: str, value: object, expected: str) -> SourceError:
+def _wrong(name: str, key: str, value: object, expected: str) -> UnreadableLock:
     given = f"is {value!r}" if value is not None else "is missing"
-    return SourceError(
-        f"the lock {name} cannot be read: {key} {given}, and should be {expected}. Restore it, or "
-        "write it anew with 'vllm-graft lock'"
+    return UnreadableLock(
+        f"the lock {name} cannot be read: {key} {given}, and should be {expected}"
     )

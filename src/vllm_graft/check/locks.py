@@ -1,27 +1,27 @@
 """Which lock a patch is checked against."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ..lock_guard import lock_of
 from ..patch import Patch
+from .lock import Lock
 from .project import Project
-
-if TYPE_CHECKING:
-    from .lock import Lock
 
 
 class Locks:
     """Reads the locks of patches: that which is given, of the project, or of a set itself.
 
-    Raises `SourceError` where one cannot be read.
+    A lock that the project names and does not have stands for one without patches, so that each is
+    said not to be in it. Raises `SourceError` where one cannot be read.
     """
 
     def __init__(self, project: Project, file: Path | None = None) -> None:
-        self._file = file or (project.lock if project.lock.is_file() else None)
+        self._file = file or (project.lock if project.has_lock else None)
         self._read: dict[Path, Lock] = {}
+        if file is None and not project.lock.exists():
+            self._read[project.lock] = Lock(missing=project.lock)
 
-    def __call__(self, patch: Patch) -> "Lock | None":
+    def __call__(self, patch: Patch) -> Lock | None:
         """Return the lock of a patch; None where there is none."""
         file = lock_of(patch, self._file)
         if file is None:

@@ -49,6 +49,11 @@ def expanded(*sources: str) -> list[str]:
 
 
 def _expanded(source: str) -> list[str]:
+    if not source.strip():  # as a path it would be the current folder
+        raise SourceError(
+            f"{source!r} is an empty source: is it a variable that is not set? Name a vLLM, or "
+            "leave it out"
+        )
     if Path(source).exists():
         return [source]
     version = _version(source)

@@ -28,8 +28,9 @@ class Project:
 
     `sets` are `"module:name"` of patch sets: those of the table, and the project's own entry
     points, so that it need not be installed to be checked. `select` are globs over
-    ids as in `VLLM_GRAFT_PATCHES`, `vllm` the sources to check against. `has_table` tells whether
-    any of it was said: without, everything installed counts.
+    ids as in `VLLM_GRAFT_PATCHES`, `vllm` the sources to check against, at least one. `has_table`
+    tells whether any of it was said: without, everything installed counts. `names_lock` tells
+    whether the lock was: it is missed if it does not exist.
     """
 
     root: Path
@@ -38,6 +39,12 @@ class Project:
     select: str | None = None
     vllm: tuple[str, ...] = ("installed",)
     lock: Path = field(default=Path(LOCK))
+    names_lock: bool = False
+
+    @property
+    def has_lock(self) -> bool:
+        """Whether patches are compared with the lock."""
+        return self.names_lock or self.lock.is_file()
 
     def catalog(self) -> Catalog:
         """Load the installed sets and those that the table names."""
@@ -84,7 +91,7 @@ class Project:
         try:
             name = load(value).name
         except Exception:  # the catalog meets it again, and tells
-            name = value.partition(".")[0]
+            name = value.partition(":")[0].partition(".")[0]
         return metadata.EntryPoint(name, value, GROUP)
 
     def _make_importable(self) -> None:
@@ -132,13 +139,21 @@ def read_project(file: Path) -> Project:
             raise ProjectError(
                 f"{file}: {TABLE}.sets has {each!r}. Name a PatchSet as 'module:name'"
             )
+    vllm = _strings(file, table, "vllm", Project.vllm)
+    if not vllm or not all(map(str.strip, vllm)):
+        raise ProjectError(
+            f"{file}: {TABLE}.vllm is {table['vllm']!r}. Name what to check against, as in "
+            "['0.32.0', '>=0.33'], or leave it out for the installed vLLM"
+        )
+    lock = _string(file, table, "lock", None)
     return Project(
         root,
         has_table=True,
         sets=tuple(dict.fromkeys((*sets, *_declared(tables)))),
         select=_string(file, table, "select", None),
-        vllm=_strings(file, table, "vllm", Project.vllm),
-        lock=root / (_string(file, table, "lock", LOCK) or LOCK),
+        vllm=vllm,
+        lock=root / (lock or LOCK),
+        names_lock=bool(lock),
     )
 
 

