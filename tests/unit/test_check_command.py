@@ -117,6 +117,8 @@ def test_sources_can_be_named_in_every_way(check: Check, releases: dict[str, str
         (["--select", "?", "0.30.0"], "the selection has the entry '?', which is no glob"),
         (["."], "is no vLLM: it has no vllm/__init__.py"),
         (["acme_checked.py"], "is neither a wheel nor an sdist"),
+        (["--vllm", ""], "'' is an empty source: is it a variable that is not set?"),
+        (["0.30.0", " "], "' ' is an empty source"),
         (["--json", "--github", "0.30.0"], "--json, --github and --gitlab exclude each other"),
     ],
 )
@@ -135,6 +137,74 @@ def test_a_set_that_cannot_be_loaded_fails_and_hides_no_other(check: Check) -> N
     assert rows(result)[0] == "acme/f 0.30.0 ok"
     assert "'acme_gone'" in result.stdout
     assert result.exit_code == 1
+
+
+def test_where_no_set_can_be_loaded_there_are_no_states(check: Check) -> None:
+    Path("pyproject.toml").write_text('[tool.vllm-graft]\nsets = ["acme_gone:patches"]\n')
+    result = check("0.30.0")
+    assert result.exit_code == 1
+    summary = "0 patches, 1 vLLM. 1 error, 0 warnings, 0 notes"
+    assert result.stdout.splitlines()[-1] == summary
+
+
+TABLE = '[tool.vllm-graft]\nsets = ["acme_checked:patches"]\n'
+
+
+def findings(result: Result) -> list[tuple[str, str, bool]]:
+    found = json.loads(result.stdout)["findings"]
+    return [(each["level"], each["rule"], each["source"] is None) for each in found]
+
+
+def test_an_edited_patch_is_told_once_for_all_vllms(check: Check, releases: dict[str, str]) -> None:
+    """Also for one that is not in the lock, where nothing of the target has changed."""
+    check("0.30.0", vllm=">=0.30,<0.32")
+    locked = CliRunner().invoke(main, ["lock", releases["0.30.0"]])
+    assert locked.exit_code == 0, locked.output
+    file = Path("graft.lock")
+    file.write_text(re.sub('source = ".*"', 'source = "50"', file.read_text()))
+    result = check("0.30.0", "0.31.0", vllm=">=0.30,<0.32")
+    assert result.exit_code == 1
+    assert result.stdout.count("the patch's own source differs (drift)") == 1
+    result = check("--json", "0.30.0", "0.31.0", vllm=">=0.30,<0.32")
+    assert findings(result) == [("note", "unlocked", False), ("error", "drift", True)]
+    (patch,) = json.loads(result.stdout)["patches"]
+    assert [each["drift"] for each in patch["cells"]] == [
+        None,
+        "vLLM 0.31.0 is not in the lock; compared with 0.30.0: as it was",
+    ]
+
+
+def test_a_patch_that_is_not_in_the_lock_is_told_once(check: Check) -> None:
+    Path("graft.lock").write_text("format = 1\n")
+    result = check("--json", "0.30.0", "0.31.0", vllm=">=0.30,<0.32")
+    assert findings(result) == [("warning", "unlocked", True)]
+    assert findings(check("--json", "0.30.0", vllm=">=0.33,<0.34")) == [
+        ("note", "range-too-narrow", True)
+    ]
+
+
+def test_a_lock_that_the_table_names_is_missed_where_it_is_not(
+    check: Check, releases: dict[str, str]
+) -> None:
+    """Even where there is one of the default name, which another table may be about."""
+    Path("pyproject.toml").write_text(f'{TABLE}lock = "locks/own.lock"\n')
+    Path("locks").mkdir()
+    Path("graft.lock").write_text("format = 99\n")
+    result = check("--json", "0.30.0", "0.31.0", vllm=">=0.30,<0.32")
+    assert result.exit_code == 0
+    assert findings(result) == [("warning", "unlocked", True)]
+    named = Path("locks/own.lock").resolve()
+    told, _, command = json.loads(result.stdout)["findings"][0]["message"].partition(": ")
+    assert told == (f"the lock {named}, which pyproject.toml names, does not exist. Write it with")
+    assert check("--strict", "0.30.0", vllm=">=0.30,<0.32").exit_code == 1
+    done = CliRunner().invoke(main, [*command.split()[1:], releases["0.30.0"]])
+    assert (command, done.exit_code) == ("vllm-graft lock", 0)
+    assert named.is_file()
+    assert check("--strict", "0.30.0", vllm=">=0.30,<0.32").exit_code == 0
+
+
+def test_a_lock_of_the_default_name_is_not_missed(check: Check) -> None:
+    assert findings(check("--json", "0.30.0", vllm=">=0.30,<0.32")) == []
 
 
 def test_paths_in_the_table_begin_at_the_project(

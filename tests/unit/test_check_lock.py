@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from vllm_graft.check.source import open_sources
 from vllm_graft.check.survey import survey
 from vllm_graft.cli import main
 from vllm_graft.errors import SourceError
+from vllm_graft.lock_guard import SHIPPED
 
 from .conftest import Write
 from .vllm_trees import write_tree
@@ -330,6 +332,89 @@ def test_a_newer_lock_is_left_alone(run: Run, project: Path) -> None:
     assert done.exit_code == 2
     assert "newer vllm-graft" in done.output
     assert (project / "graft.lock").read_text() == "format = 7\n"
+
+
+def conflicting(text: str) -> str:
+    """Return a lock as git leaves it where two branches have each locked another version."""
+    ours = text.replace('vllm = ["0.30.0", "0.31.0"]', 'vllm = ["0.30.0"]')
+    return f"<<<<<<< HEAD\n{ours}=======\n{text}>>>>>>> branch\n"
+
+
+DAMAGES: dict[str, tuple[Callable[[str], str], str, str]] = {
+    "merge": (conflicting, "has the conflict markers of a merge, the first in line 1", "all"),
+    "newer": (lambda text: text.replace("format = 1", "format = 2"), "newer vllm-graft", "all"),
+    "body": (lambda text: re.sub("body = .*", "body = 5", text), "is 5", "all"),
+    "format": (lambda text: text.replace("format = 1", ""), "format is missing", "all"),
+    "toml": (lambda text: text.replace("format = 1", "= 1"), "is not TOML", "all"),
+    "encoding": (lambda text: text.replace("locked/f", "locked/\udcff"), "can't decode", "all"),
+    "versions": (lambda text: re.sub("vllm = .*", 'vllm = ["x"]', text), "is ['x']", "none"),
+    "empty": (lambda text: "", "format is missing", "none"),
+}
+
+
+@pytest.mark.parametrize(("damaged", "words", "named"), DAMAGES.values(), ids=DAMAGES)
+def test_a_lock_that_cannot_be_read_tells_the_command_that_writes_it_anew(
+    run: Run,
+    project: Path,
+    folders: list[str],
+    damaged: Callable[[str], str],
+    words: str,
+    named: str,
+) -> None:
+    """With every version that can be made out, which is a folder beside the lock here."""
+    run()
+    file = project / "graft.lock"
+    text = file.read_text()
+    broken = damaged(text).encode(errors="surrogateescape")
+    file.write_bytes(broken)
+    for folder in folders:
+        (project / Path(folder).name).symlink_to(folder)
+    for arguments in (["lock"], ["lock", "--check"], ["check"]):
+        done = CliRunner().invoke(main, [*arguments, "0.30.0"])
+        assert done.exit_code == 2, done.output
+        assert words in done.output
+        assert file.read_bytes() == broken
+    command = done.output[done.output.index("vllm-graft lock --anew") :].split()
+    versions = ["--vllm", *RELEASES] if named == "all" else []
+    assert command == ["vllm-graft", "lock", "--anew", "--output", str(file), *versions]
+    done = CliRunner().invoke(main, [*command[1:], *([] if versions else folders)])
+    assert done.exit_code == 0, done.output
+    assert file.read_text() == text
+    assert "What was there is given up: the lock " in done.output
+    assert words in done.output
+
+
+def test_a_lock_that_is_not_written_anew_is_as_it_was(
+    run: Run, project: Path, write: Write
+) -> None:
+    write("locked_patches.py", PATCHES.format(below="0.33", parameters=""))
+    (project / "graft.lock").write_text("format = 7\n")
+    assert run("--anew").exit_code == 1
+    assert (project / "graft.lock").read_text() == "format = 7\n"
+
+
+def test_anew_gives_up_what_is_not_named_and_says_so(run: Run, project: Path) -> None:
+    run()
+    assert run(releases=2).output.endswith("up to date: 1 locked.\n")
+    done = json.loads(run("--anew", "--json", releases=2).output)
+    assert (done["changed"], done["damage"]) == (["locked/f"], None)
+    (entry,) = lock_file.read(project / "graft.lock").patches.values()
+    assert [str(each) for each in entry.targets] == ["0.30.0", "0.31.0"]
+
+
+def test_a_check_is_of_the_lock_that_there_is(run: Run) -> None:
+    done = run("--anew", "--check")
+    assert (done.exit_code, "exclude each other" in done.output) == (2, True)
+
+
+def test_a_lock_of_a_package_comes_from_the_package(tmp_path: Path) -> None:
+    """Nobody has reviewed it here, so that it is not to be written."""
+    for each in (tmp_path / "site-packages/acme/graft.lock", SHIPPED):
+        with pytest.raises(SourceError) as caught:
+            lock_file.loads("format = 1\npatches = 3\n", str(each))
+        assert str(caught.value).endswith(
+            "Restore it, or install the package that it came with again"
+        )
 
 
 def test_what_ships_with_the_layer_is_locked_only_when_it_is_named(

@@ -76,11 +76,39 @@ def test_globs_select(make: Make, table: str, select: str | None, chosen: list[s
     assert ids(make(f'sets = ["{package}.patches:patches"]\n{table}', package), select) == chosen
 
 
-def test_a_set_that_cannot_be_loaded_is_broken_and_not_forgotten(make: Make) -> None:
-    catalog = make('sets = ["acme_nowhere.patches:patches"]').catalog()
-    assert [(each.name, "acme_nowhere" in str(each.error)) for each in catalog.broken] == [
-        ("acme_nowhere", True)
-    ]
+@pytest.mark.parametrize("value", ["acme_nowhere.patches:patches", "acme_nowhere:patches"])
+def test_a_set_that_cannot_be_loaded_is_broken_and_not_forgotten(make: Make, value: str) -> None:
+    (broken,) = make(f"sets = [{value!r}]").catalog().broken
+    assert broken.name == "acme_nowhere"
+    assert f"patch set 'acme_nowhere' ({value}, " in str(broken.error)
+    assert "To go on without it: take it out of pyproject.toml." in str(broken.error)
+    assert "VLLM_GRAFT_PATCHES" not in str(broken.error)
+
+
+def test_an_empty_selection_is_of_everything(make: Make) -> None:
+    assert {"acme/one", "vllm-graft/env-variables"} <= {
+        *ids(make('sets = ["acme_three.patches:patches"]\nselect = ""', "acme_three"))
+    }
+
+
+@pytest.mark.parametrize(
+    ("table", "lock", "names_it"),
+    [
+        ("", "graft.lock", False),
+        ('lock = ""', "graft.lock", False),
+        ('lock = "graft.lock"', "graft.lock", True),
+        ('lock = "locks/own.lock"', "locks/own.lock", True),
+    ],
+)
+def test_a_lock_that_is_named_is_missed(
+    make: Make, tmp_path: Path, table: str, lock: str, names_it: bool
+) -> None:
+    project = make(table)
+    assert (project.lock, project.names_lock) == (tmp_path / lock, names_it)
+    assert project.has_lock == names_it
+    project.lock.parent.mkdir(exist_ok=True)
+    project.lock.touch()
+    assert project.has_lock
 
 
 @pytest.mark.parametrize(
@@ -93,6 +121,9 @@ def test_a_set_that_cannot_be_loaded_is_broken_and_not_forgotten(make: Make) -> 
         ("select = ['x']", r"tool\.vllm-graft\.select is \['x'\]\. Give a string"),
         ("lock = 1", r"tool\.vllm-graft\.lock is 1\. Give a string"),
         ("lock =", r"pyproject\.toml cannot be read: "),
+        ("vllm = []", r"pyproject\.toml: tool\.vllm-graft\.vllm is \[\]\. Name what to check"),
+        ("vllm = ''", r"tool\.vllm-graft\.vllm is ''\. Name what to check against, as in"),
+        ("vllm = ['0.32.0', ' ']", r"vllm is \['0\.32\.0', ' '\]\. Name what to check against"),
     ],
 )
 def test_a_table_without_a_meaning_is_refused(make: Make, table: str, message: str) -> None:
@@ -100,7 +131,7 @@ def test_a_table_without_a_meaning_is_refused(make: Make, table: str, message: s
         make(table)
 
 
-@pytest.mark.parametrize("table", ["", 'select = "acme/*"'])
+@pytest.mark.parametrize("table", ["", 'select = "acme/*"', "sets = []"])
 def test_a_check_of_nothing_is_refused(make: Make, table: str) -> None:
     project = make(table)
     with pytest.raises(ProjectError, match="there are no patches to check: none "):

@@ -23,7 +23,7 @@ key `bisections`, whose values `Bisection.as_dict` makes.
         signatures      that of the target and that of the implementation, or null
         moves           where a missing target may be now, the likeliest first
         fixed           why the patch is not needed any more, or null
-        drift           how it is not as it was locked, or null
+        drift           how the target is not as it was locked, or null
         diff            what upstream has changed in the target; empty unless asked for
       findings        what is said of it, as below
     findings      those of all patches
