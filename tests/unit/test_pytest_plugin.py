@@ -422,6 +422,7 @@ def test_an_id_that_there_is_not_is_wrong_usage(project: Project) -> None:
         ('[tool."vllm-graft"]\nvllm = 1\n', "*pyproject.toml: tool.vllm-graft.vllm is 1*"),
         ("[tool]\nvllm-graft = 1\n", "*pyproject.toml: tool.vllm-graft is no table*"),
         ("tool.vllm-graft.sets = 1\n", "*pyproject.toml: tool.vllm-graft.sets is 1*"),
+        ("[tool.vllm-graft]\nvllm = []\n", "*tool.vllm-graft.vllm is ??. Name what to check*"),
         ("[tool.vllm-graft]\n", "*there are no patches to check: none is declared in*"),
         ('[tool.vllm-graft]\nselect = "no/*"\n', "*none has an id like 'no/?'*"),
     ],

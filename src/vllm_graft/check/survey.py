@@ -26,7 +26,7 @@ CellState: TypeAlias = State | Literal["changed"]
 class Cell:
     """What becomes of a patch on one vLLM: the verdict, and what it says with the lock.
 
-    `fixed` says why the patch is no longer needed there, `drift` how it is not as it was locked,
+    `fixed` says why the patch is no longer needed there, `drift` how its target is not as locked,
     `diff` what has changed upstream, as far as that was asked for.
     """
 
