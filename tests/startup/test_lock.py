@@ -156,7 +156,7 @@ def test_require_stops_vllm_with_what_differs(
         f"(from {locked.folder / 'vllm' / '_version.py'})",
         f"{locked.folder / 'graft.lock'}",
         f"declared at: {locked.folder / 'acme_patches.py'}:",
-        "vllm-graft check --diff",
+        "vllm-graft lock",
         "VLLM_GRAFT_PATCHES=-acme/limit",
     ):
         assert part in done.stderr
