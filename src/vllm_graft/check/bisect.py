@@ -13,11 +13,12 @@ from typing import Any, Literal, TypeAlias
 from ..errors import SourceError
 from ..patch import Patch
 from ..target import Target
-from .cache import CachedResolver, Example
+from .cache import CachedResolver
+from .example import AnyExample, Example
 from .git import Git, MissingObjectError
 from .resolution import Move
 from .revision import RevisionRange, RevisionTree
-from .verdicts import Examples, Verdict, judge
+from .verdicts import ExampleOf, Verdict, judge
 
 Outcome: TypeAlias = Literal["holds", "breaks", "was-broken", "mended"]
 """What becomes of a patch from A to B; `was-broken` where it does not fit A, nor B."""
@@ -142,7 +143,7 @@ def _found(history: "_History", patch: Patch, place: int) -> tuple[Commit, Verdi
     return history.commits[place - 1], _verdict(patch, history.resolver(place), known)
 
 
-def _verdict(patch: Patch, resolver: CachedResolver, known: Examples) -> Verdict:
+def _verdict(patch: Patch, resolver: CachedResolver, known: ExampleOf) -> Verdict:
     """Return the verdict of a patch; `unknown` where the commit has something that is no Python."""
     try:
         return judge(patch, resolver, known)
@@ -152,7 +153,7 @@ def _verdict(patch: Patch, resolver: CachedResolver, known: Examples) -> Verdict
         return Verdict(patch, patch.target, resolver.version, "unknown", str(error))
 
 
-def _as_in(resolver: CachedResolver) -> Examples:
+def _as_in(resolver: CachedResolver) -> ExampleOf:
     def example(target: Target) -> Example | None:
         found = resolver.resolve(target)
         return Example(resolver, found) if found.state == "found" and found.path else None
@@ -163,7 +164,7 @@ def _as_in(resolver: CachedResolver) -> Examples:
 class _Quick(CachedResolver):
     """Does not search a whole tree for where a target went: only whether it is there matters."""
 
-    def moves(self, target: Target, example: Example | None = None) -> list[Move]:
+    def moves(self, target: Target, example: AnyExample | None = None) -> list[Move]:
         return []
 
 

@@ -18,6 +18,7 @@ from .resolution import Move, Resolution
 from .tree import Tree, is_of_vllm
 
 if TYPE_CHECKING:
+    from .example import AnyExample
     from .resolve import Resolver
 
 _LOG = logging.getLogger("vllm.graft.check")
@@ -85,17 +86,17 @@ class CachedResolver:
         self.__dict__.pop("resolver", None)
         self.tree.release()
 
-    def moves(self, target: Target, example: "Example | None" = None) -> list[Move]:
+    def moves(self, target: Target, example: "AnyExample | None" = None) -> list[Move]:
         """Return where a missing target may be now; see `moved.moves`."""
         if not is_of_vllm(target):
             return []
-        key = f"{target} {example.resolution.fingerprint if example else ''}"
+        key = f"{target} {example.key if example else ''}"
         stored = self._stored("moves", key)
         if stored is not None:
             return [Move(Target.parse(text), *rest) for text, *rest in stored]
         from .moved import moves
 
-        found = moves(self.resolver, target, example.node if example else None)
+        found = moves(self.resolver, target, example)
         values = [(str(each.target), *list(vars(each).values())[1:]) for each in found]
         self._store("moves", key, values, frozenset({_WHOLE}))
         return found
@@ -107,6 +108,7 @@ class CachedResolver:
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             write_whole(self._file, json.dumps(self._entries, separators=(",", ":")))
+            self._changed = False
         except OSError as error:
             _LOG.debug("no cache: %s", error)
 
@@ -154,21 +156,6 @@ class CachedResolver:
         if module == _WHOLE:
             return _digest(self.tree.fingerprint())
         return " ".join(map(self.tree.stamp, self.tree.candidates(module)))
-
-
-class Example:
-    """A target as another tree has it, to recognise it by. It is parsed when it is needed."""
-
-    def __init__(self, resolver: CachedResolver, resolution: Resolution) -> None:
-        self.resolution = resolution
-        self._resolver = resolver
-
-    @property
-    def node(self) -> Any:
-        """The syntax tree of the definition; None where it is defined elsewhere."""
-        if self.resolution.node is not None:
-            return self.resolution.node
-        return self._resolver.resolver.resolve(self.resolution.target).node
 
 
 def default_folder() -> Path:

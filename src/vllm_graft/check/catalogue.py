@@ -105,7 +105,9 @@ def _said(cell: Cell) -> str:
     if cell.state == "out-of-range":
         return ""
     moves = cell.verdict.moves
-    reason = f"it is at {moves[0].target}" if cell.state == "moved" and moves else cell.reason
+    reason = cell.reason if cell.state == "changed" else cell.verdict.reason
+    if cell.state == "moved" and moves:
+        reason = f"it is at {moves[0].target}"
     parts = [reason, f"remove: {cell.fixed}" if cell.fixed else ""]
     return "; ".join(filter(None, parts))
 

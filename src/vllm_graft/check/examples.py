@@ -1,38 +1,93 @@
-"""How a target is defined in a release that has it, to recognise it by where it is missing."""
+"""How a target is defined in a vLLM that has it, to recognise it by where it is missing."""
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+from packaging.version import Version
 
 from ..patch import Patch
 from ..target import Target
-from .cache import Example
+from .at_hand import AtHand, Nothing, example_of, lower_end, nearest_first
+from .example import AnyExample, Example, LockedExample
 from .source import Source
+
+if TYPE_CHECKING:
+    from .lock import Lock
+
+LockOf: TypeAlias = Callable[[Patch], "Lock | None"]
 
 
 class Examples:
-    """The definitions of a patch's targets: of the newest vLLM in its range that has them."""
+    """The definitions of a patch's targets: of a vLLM that is named, else kept, else of the lock.
 
-    def __init__(self, patch: Patch, sources: Sequence[Source]) -> None:
-        in_range = [each for each in sources if each.version.matches(patch.vllm)]
-        self._sources = [*reversed(in_range), *(each for each in sources if each not in in_range)]
-        self._known: dict[Target, tuple[Source, Example] | None] = {}
+    Of several vLLMs that have a target it is the newest in the patch's range, or else the nearest
+    to that. Nothing is read before a target is asked for.
+    """
 
-    def __call__(self, target: Target) -> Example | None:
-        """Return a definition of a target; None where no vLLM at hand has it."""
-        found = self._first(target)
-        return found[1] if found else None
+    def __init__(
+        self,
+        patch: Patch,
+        sources: Sequence[Source],
+        kept: AtHand | None = None,
+        lock_of: LockOf = lambda _: None,
+    ) -> None:
+        self._patch = patch
+        self._sources = sources
+        self._kept = kept or Nothing()
+        self._lock_of = lock_of
+        self._known: dict[Target, AnyExample | None] = {}
 
-    def source(self, target: Target) -> Source | None:
-        """Return the vLLM that the definition of a target is of."""
-        found = self._first(target)
-        return found[0] if found else None
-
-    def _first(self, target: Target) -> tuple[Source, Example] | None:
+    def __call__(self, target: Target) -> AnyExample | None:
+        """Return a definition of a target; None where nothing at hand has it."""
         if target not in self._known:
-            self._known[target] = next(self._found(target), None)
+            self._known[target] = next(self._found(target), None) or self._locked(target)
         return self._known[target]
 
-    def _found(self, target: Target) -> Iterator[tuple[Source, Example]]:
-        for source in self._sources:
-            resolution = source.resolver.resolve(target)
-            if resolution.state == "found" and resolution.path:
-                yield source, Example(source.resolver, resolution)
+    def advice(self, target: Target) -> str:
+        """Say which command would tell more of a target, where none at hand shows it."""
+        if isinstance(self(target), Example):
+            return ""
+        version = self._worth_naming(target)
+        if version is not None:
+            names = " ".join(f"--vllm {shlex.quote(each.text)}" for each in self._sources)
+            return f"`vllm-graft check --vllm {version} {names}` would tell more"
+        asked = len(self._sources) + len(self._kept.versions)
+        return f"none of the {asked} vLLM at hand has it" if asked > 1 else ""
+
+    def _found(self, target: Target) -> Iterator[Example]:
+        for source in self._nearest_first():
+            yield from filter(None, [example_of(source, target)])
+        for version in nearest_first(self._patch.vllm, self._kept.versions):
+            yield from filter(None, [self._kept.example(version, target)])
+
+    def _nearest_first(self) -> list[Source]:
+        versions = [each.version.version for each in self._sources]
+        order = nearest_first(self._patch.vllm, filter(None, versions))
+        return sorted(self._sources, key=lambda each: _place(order, each.version.version))
+
+    def _locked(self, target: Target) -> LockedExample | None:
+        """Return what the newest entry of the lock that has a target says of it."""
+        lock = self._lock_of(self._patch)
+        locked = lock.patches.get(self._patch.id) if lock is not None else None
+        targets = locked.targets if locked is not None else {}
+        for version in sorted(targets, reverse=True):
+            found = targets[version]
+            if found.nature == "known" and found.target == str(target):
+                return LockedExample(found, version)
+        return None
+
+    def _worth_naming(self, target: Target) -> Version | str | None:
+        """Return a vLLM that is likely to have a target, and is not at hand."""
+        known = self(target)
+        if isinstance(known, LockedExample):
+            return known.version
+        asked = {*self._kept.versions, *(each.version.version for each in self._sources)}
+        first = lower_end(self._patch.vllm)
+        if first is not None:
+            return None if first in asked else first
+        return None if self._kept.versions else "newest:3"
+
+
+def _place(order: Sequence[Version], version: Version | None) -> int:
+    return len(order) if version is None else order.index(version)

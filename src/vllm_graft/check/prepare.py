@@ -1,12 +1,12 @@
 """Answering ahead what patches ask of several trees, on all cores."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..patch import Patch
 from ..target import Target
-from .cache import Example
+from .example import Example, LockedExample
 from .examples import Examples
 from .source import Source
 from .verdicts import placed
@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 
-def prepare(patches: Sequence[Patch], sources: Sequence[Source]) -> None:
+_Shown: TypeAlias = str | LockedExample | None
+"""What shows how a target is defined: a vLLM by its name, or a lock."""
+
+
+def prepare(
+    patches: Sequence[Patch], sources: Sequence[Source], examples: Mapping[str, Examples]
+) -> None:
     """Have the answers of all trees in the cache, as far as several processes make it quicker.
 
     A process answers for one tree at a time and writes what it found, so that a tree is in memory
@@ -34,7 +40,7 @@ def prepare(patches: Sequence[Patch], sources: Sequence[Source]) -> None:
     with ProcessPoolExecutor(workers, mp_context=spawn) as pool:
         _wait([(each, pool.submit(_answer, each.text, targets)) for each in cold])
         if all(_is_known(each, targets) for each in sources):
-            lost = [(each, sorted(_lost(patches, each, sources))) for each in cold]
+            lost = [(each, list(_lost(patches, each, examples))) for each in cold]
             _wait([(each, pool.submit(_search, each.text, asked)) for each, asked in lost if asked])
 
 
@@ -51,14 +57,14 @@ def _wait(asked: "list[tuple[Source, Future[None]]]") -> None:
 
 
 def _lost(
-    patches: Iterable[Patch], source: Source, sources: Sequence[Source]
-) -> Iterator[tuple[str, str]]:
-    """Yield the targets that a tree lacks, and the vLLM that shows how each is defined."""
+    patches: Iterable[Patch], source: Source, examples: Mapping[str, Examples]
+) -> Iterator[tuple[str, _Shown]]:
+    """Yield the targets that a tree lacks, and what shows how each is defined."""
     for patch in patches:
         target, found = placed(patch, source.resolver, source.version)
         if found.state == "missing" and patch.operation != "add":
-            example = Examples(patch, sources).source(target)
-            yield str(target), example.text if example else ""
+            example = examples[patch.id](target)
+            yield str(target), example.text if isinstance(example, Example) else example
 
 
 def targets_of(patch: Patch) -> Iterator[Target]:
@@ -80,13 +86,17 @@ def _answer(text: str, targets: Sequence[str]) -> None:
     resolver.save()
 
 
-def _search(text: str, lost: Sequence[tuple[str, str]]) -> None:
-    sources = {name: Source.open(name) for name in {text, *(name for _, name in lost if name)}}
+def _search(text: str, lost: Sequence[tuple[str, _Shown]]) -> None:
+    named = {shown for _, shown in lost if isinstance(shown, str)}
+    sources = {name: Source.open(name) for name in {text, *named}}
     resolver = sources[text].resolver
-    for target, name in lost:
+    for target, shown in lost:
         parsed = Target.parse(target)
-        known = sources[name].resolver if name else resolver
-        moves = resolver.moves(parsed, Example(known, known.resolve(parsed)) if name else None)
+        if isinstance(shown, str):
+            known = sources[shown].resolver
+            moves = resolver.moves(parsed, Example(known, known.resolve(parsed)))
+        else:
+            moves = resolver.moves(parsed, shown)
         for move in moves[:1]:
             resolver.resolve(move.target)
     resolver.save()

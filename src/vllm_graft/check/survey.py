@@ -1,13 +1,14 @@
 """Patches by vLLMs: the verdict of each on each, and what that says of the patch as a whole."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..catalog import BrokenSet
 from ..patch import Patch
-from .examples import Examples
+from .at_hand import AtHand
+from .examples import Examples, LockOf
 from .findings import Finding, findings_of
 from .prepare import prepare
 from .probes import fixed
@@ -17,7 +18,6 @@ from .versions import spans
 
 if TYPE_CHECKING:
     from .drift import Drift
-    from .lock import Lock
 
 CellState: TypeAlias = State | Literal["changed"]
 
@@ -27,7 +27,8 @@ class Cell:
     """What becomes of a patch on one vLLM: the verdict, and what it says with the lock.
 
     `fixed` says why the patch is no longer needed there, `drift` how its target is not as locked,
-    `diff` what has changed upstream, as far as that was asked for.
+    `diff` what has changed upstream, as far as that was asked for. `advice` says how to learn more
+    of a target that is missing.
     """
 
     source: Source
@@ -35,6 +36,7 @@ class Cell:
     fixed: str | None = None
     drift: "Drift | None" = None
     diff: str = ""
+    advice: str = ""
 
     @property
     def state(self) -> CellState:
@@ -47,7 +49,18 @@ class Cell:
         """Why it is that state; empty where nothing needs to be said."""
         if self.state == "changed":
             return str(self.drift)
-        return self.verdict.reason if self.verdict.state != "out-of-range" else ""
+        if self.state == "out-of-range":
+            return ""
+        return "; ".join(filter(None, [self.verdict.reason, self._compared, self.advice]))
+
+    @property
+    def _compared(self) -> str:
+        other = self.verdict.compared
+        if not other:
+            return ""
+        return (
+            f"compared with {other}" if self.verdict.moves else f"nothing is like that of {other}"
+        )
 
 
 @dataclass(frozen=True)
@@ -90,9 +103,6 @@ class Survey:
         return plain(self)
 
 
-LockOf: TypeAlias = Callable[[Patch], "Lock | None"]
-
-
 def survey(
     patches: Iterable[Patch],
     sources: Sequence[Source],
@@ -100,20 +110,27 @@ def survey(
     *,
     broken: Sequence[BrokenSet] = (),
     today: date | None = None,
+    kept: AtHand | None = None,
 ) -> Survey:
     """Judge every patch on every vLLM.
 
+    Of a target that is missing the releases in the cache folder tell what it was, unless `kept` is
+    others.
     Raises `SourceError` where one of them cannot be read, `DeclarationError` where a probe raises.
     """
     patches = tuple(patches)
-    prepare(patches, sources)
-    examples = {patch.id: Examples(patch, sources) for patch in patches}
+    kept = AtHand(sources) if kept is None else kept
+    examples = {patch.id: Examples(patch, sources, kept, lock_of) for patch in patches}
+    prepare(patches, sources, examples)
     cells: dict[str, list[Cell]] = {patch.id: [] for patch in patches}
     for source in sources:
         for patch in patches:
             cells[patch.id].append(_cell(patch, source, examples[patch.id], lock_of))
         source.resolver.save()
         source.resolver.release()
+    for source in sources:  # those of later columns have asked the earlier ones again
+        source.resolver.save()
+    kept.close()
     today = today or date.today()
     rows = [_row(patch, cells[patch.id], lock_of, today) for patch in patches]
     return Survey(tuple(sources), tuple(rows), tuple(broken))
@@ -141,4 +158,12 @@ def _cell(patch: Patch, source: Source, examples: Examples, lock_of: LockOf) -> 
         from .drift import drift  # few checks have a lock
 
         drifted = drift(patch, found, source.version, lock)
-    return Cell(source, verdict, fixed(patch, source, verdict.target, found), drifted)
+    is_lost = verdict.fit in ("missing", "moved") and patch.operation != "add"
+    is_certain = any(each.similarity == 1.0 for each in verdict.moves)
+    return Cell(
+        source,
+        verdict,
+        fixed(patch, source, verdict.target, found),
+        drifted,
+        advice=examples.advice(verdict.target) if is_lost and not is_certain else "",
+    )

@@ -1,20 +1,21 @@
 """What becomes of one patch on one vLLM: the verdict, and what it rests on."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from ..patch import Candidate, Patch
 from ..signatures import first_by_place, obstacle, with_original
 from ..target import Target
 from ..version import VllmVersion
-from .cache import CachedResolver, Example
+from .cache import CachedResolver
+from .example import AnyExample, likely_moves
 from .implementation import Implementation, implementation
 from .resolution import Move, Resolution
 
 State: TypeAlias = Literal["ok", "out-of-range", "missing", "moved", "signature", "kind", "unknown"]
 
-Examples: TypeAlias = Callable[[Target], Example | None]
+ExampleOf: TypeAlias = Callable[[Target], AnyExample | None]
 """Answers how a target is defined in a release that has it."""
 
 
@@ -23,7 +24,8 @@ class Verdict:
     """What becomes of a patch on one vLLM.
 
     `fit` is the answer whatever the declared range says: `ok` where it would land. `in_range` is
-    None where the version is unknown. `target` is the candidate that was chosen.
+    None where the version is unknown. `target` is the candidate that was chosen. `compared` names
+    what shows how a missing target was defined.
     """
 
     patch: Patch
@@ -34,6 +36,7 @@ class Verdict:
     in_range: bool | None = None
     resolution: Resolution | None = None
     moves: tuple[Move, ...] = ()
+    compared: str = ""
     notes: tuple[str, ...] = ()
     signatures: tuple[str, str] | None = None
     """Those of the target and of the implementation, where they do not go together."""
@@ -44,7 +47,7 @@ class Verdict:
         return "out-of-range" if self.in_range is False else self.fit
 
 
-def judge(patch: Patch, resolver: CachedResolver, example: Examples = lambda _: None) -> Verdict:
+def judge(patch: Patch, resolver: CachedResolver, example: ExampleOf = lambda _: None) -> Verdict:
     """Return the verdict of a patch on one tree; raise `SourceError` where that cannot be read."""
     version = resolver.version
     target, resolution = placed(patch, resolver, version)
@@ -69,6 +72,7 @@ def judge(patch: Patch, resolver: CachedResolver, example: Examples = lambda _: 
         in_range=in_range,
         resolution=resolution,
         moves=finding.moves,
+        compared=finding.compared,
         notes=(*resolution.steps, *finding.notes),
         signatures=finding.signatures,
     )
@@ -79,6 +83,7 @@ class _Finding:
     fit: State
     reason: str = ""
     moves: tuple[Move, ...] = ()
+    compared: str = ""
     notes: tuple[str, ...] = ()
     signatures: tuple[str, str] | None = None
 
@@ -113,15 +118,17 @@ def _missing(
     target: Target,
     resolver: CachedResolver,
     resolution: Resolution,
-    example: Examples,
+    example: ExampleOf,
 ) -> _Finding:
-    found = resolver.moves(target, example(target))
-    likely = [each for each in found if each.is_likely]
+    known = example(target)
+    found = resolver.moves(target, known)
+    compared = known.of if known is not None else ""
+    likely = likely_moves(found, target, known)
     if likely:
-        return _moved(patch, resolver, resolution, likely)
+        return replace(_moved(patch, resolver, resolution, likely), compared=compared)
     others = ", ".join(map(str, found[:3]))
     notes = (f"the same name is at {others}",) if others else ()
-    return _Finding("missing", resolution.reason, notes=notes)
+    return _Finding("missing", resolution.reason, compared=compared, notes=notes)
 
 
 def _moved(

@@ -47,11 +47,12 @@ def docs(
 
 
 def _document(texts: tuple[str, ...], select: str | None) -> str:
+    from ..check.at_hand import Nothing
     from ..check.catalogue import catalogue  # brings jinja2, which other commands need not have
 
     with told():
         project = find_project()
-        survey = surveyed(project, texts, select)
+        survey = surveyed(project, texts, select, kept=Nothing())
     for broken in survey.broken:
         click.echo(f"Error: {broken.error}", err=True)
     if survey.broken:  # a catalogue without its patches would say that there are none

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from ..check.at_hand import AtHand
 from ..check.locks import Locks
 from ..check.project import Project
 from ..check.source import Source, open_sources
@@ -49,13 +50,17 @@ def opened(project: Project, texts: Sequence[str]) -> list[Source]:
 
 
 def surveyed(
-    project: Project, texts: Sequence[str], select: str | None, lock: Path | None = None
+    project: Project,
+    texts: Sequence[str],
+    select: str | None,
+    lock: Path | None = None,
+    kept: AtHand | None = None,
 ) -> Survey:
     """Judge the patches of a project on the vLLMs that are named, or else on its own."""
     catalog = project.catalog()
     patches = project.patches(catalog, select)
     sources = opened(project, texts)
-    return survey(patches, sources, Locks(project, lock), broken=catalog.broken)
+    return survey(patches, sources, Locks(project, lock), broken=catalog.broken, kept=kept)
 
 
 class _Fetching:
