@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from vllm_graft.check.cache import CachedResolver, Example, default_folder
+from vllm_graft.check.cache import CachedResolver, default_folder
+from vllm_graft.check.example import Example
 from vllm_graft.check.opening import open_tree
 from vllm_graft.check.tree import FolderTree
 from vllm_graft.target import Target

@@ -69,7 +69,7 @@ def test_neighbours_of_which_the_same_is_to_be_said_have_one_row(check: Check) -
         "acme/f 0.32.0 signature called with (x=…, y=…) it fails: got an unexpected keyword "
         "argument 'y'; target (x, y); implementation <lambda>(x)",
         "acme/f 0.33.0 moved there is no module vllm.a; it is at vllm.b:f (vllm/b.py:1, 67% "
-        "alike), where it would fit",
+        "alike), where it would fit; compared with vLLM 0.32.0",
     ]
     assert "range-too-wide" in result.stdout
     assert result.stdout.splitlines()[-1] == (

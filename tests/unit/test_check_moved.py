@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from vllm_graft.check.cache import CachedResolver
+from vllm_graft.check.example import Example
 from vllm_graft.check.moved import moves
 from vllm_graft.check.resolution import Move
 from vllm_graft.check.resolve import Resolver
@@ -29,10 +31,10 @@ OLD = {
 
 def find(root: Path, target: str, new: dict[str, str], *, example: bool = True) -> list[Move]:
     parsed = Target.parse(target)
-    before = Resolver(FolderTree(write_tree(root / "before", OLD))).resolve(parsed)
+    before = CachedResolver(FolderTree(write_tree(root / "before", OLD)), root / "cache")
     resolver = Resolver(FolderTree(write_tree(root / "after", new)))
     assert resolver.resolve(parsed).state == "missing"
-    return moves(resolver, parsed, before.node if example else None)
+    return moves(resolver, parsed, Example(before, before.resolve(parsed)) if example else None)
 
 
 @pytest.mark.parametrize("example", [True, False])

@@ -12,6 +12,7 @@ import pytest
 from vllm_graft import Patch, PatchSet
 from vllm_graft.catalog import BrokenSet
 from vllm_graft.check import plain
+from vllm_graft.check.examples import Examples
 from vllm_graft.check.prepare import prepare
 from vllm_graft.check.source import Source, open_sources
 from vllm_graft.check.survey import Row, Survey, survey
@@ -181,7 +182,7 @@ def test_several_processes_answer_as_one_does(
     monkeypatch.setenv("XDG_CACHE_HOME", f"{folders[0]}-other-cache")
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     sources = open_sources(folders)
-    prepare(patches, sources)
+    prepare(patches, sources, {each.id: Examples(each, sources) for each in patches})
     for source in sources:
         monkeypatch.setattr(source.tree, "read", pytest.fail)
     assert survey(patches, sources, today=TODAY).as_dict() == alone

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from vllm_graft import Patch
-from vllm_graft.check.cache import CachedResolver, Example
+from vllm_graft.check.cache import CachedResolver
+from vllm_graft.check.example import Example
 from vllm_graft.check.tree import FolderTree
 from vllm_graft.check.verdicts import Verdict, judge
 from vllm_graft.target import Target

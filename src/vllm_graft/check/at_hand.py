@@ -51,7 +51,10 @@ class AtHand:
             if version not in self._opened:
                 self._opened[version] = _opened(version)
             source = self._opened[version]
-            return None if source is None else example_of(source, target)
+            found = None if source is None else example_of(source, target)
+            if source is not None and found is not None:
+                source.tree.read(found.resolution.path)  # the answer may be of the cache
+            return found
         except _UNREADABLE as error:
             _LOG.debug("vLLM %s is kept and cannot be read: %s", version, error)
             self._opened[version] = None

@@ -22,6 +22,7 @@ key `bisections`, whose values `Bisection.as_dict` makes.
         notes           what else is to be known, such as how a re-export is reached
         signatures      that of the target and that of the implementation, or null
         moves           where a missing target may be now, the likeliest first
+        compared        what shows how a missing target was defined, or null
         fixed           why the patch is not needed any more, or null
         drift           how the target is not as it was locked, or null
         diff            what upstream has changed in the target; empty unless asked for
@@ -90,6 +91,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
         "notes": list(verdict.notes),
         "signatures": verdict.signatures,
         "moves": [str(each) for each in verdict.moves],
+        "compared": verdict.compared or None,
         "fixed": cell.fixed,
         "drift": str(cell.drift) if cell.drift else None,
         "diff": cell.diff,
