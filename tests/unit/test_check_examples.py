@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.specifiers import SpecifierSet
@@ -45,7 +46,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def declared(target: str = TARGET, vllm: str = ">=0.30,<0.33") -> Patch:
     patches = PatchSet("acme")
-    words = dict.fromkeys(("why", "how", "upstream", "remove"), "words")
+    words: dict[str, Any] = dict.fromkeys(("why", "how", "upstream", "remove"), "words")
     patches.set(target, 1, id="x", vllm=vllm, **words)
     return patches.patches[0]
 
@@ -224,8 +225,10 @@ def test_a_name_that_no_release_has_is_told_as_such(check: Check) -> None:
         pytest.param(lambda data: b"no archive", id="no archive"),
         pytest.param(lambda data: data.replace(b"PK\x01\x02", b"PK\x09\x09"), id="no directory"),
         pytest.param(
-            lambda data: data[:40].ljust(data.index(b"PK\x01\x02"), b"\0")
-            + data[data.index(b"PK\x01\x02") :],
+            lambda data: (
+                data[:40].ljust(data.index(b"PK\x01\x02"), b"\0")
+                + data[data.index(b"PK\x01\x02") :]
+            ),
             id="no contents",
         ),
     ],

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from inspect import Signature
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SourceError
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
 class Implementation:
     """What is known of the function or class that a patch gives.
 
-    `note` says why something is not known.
+    `note` says why something is not known. What is no plain function `takes_all` in the place of a
+    function: `apply` then calls it from one with `*args, **kwargs`.
     """
 
     signature: Signature | None = None
     flavour: str | None = None
     is_class: bool = False
+    takes_all: bool = False
     name: str = ""
     note: str = ""
 
@@ -44,7 +47,13 @@ def implementation(patch: Patch) -> Implementation:
         given = given.__func__
     if not callable(given):
         return Implementation()
-    return Implementation(signature(given), flavour(given), inspect.isclass(given), _name(given))
+    return Implementation(
+        signature(given),
+        flavour(given),
+        inspect.isclass(given),
+        not isinstance(given, FunctionType),
+        _name(given),
+    )
 
 
 def _name(given: Callable[..., Any]) -> str:
@@ -96,12 +105,18 @@ def _from_source(reference: Target) -> Implementation:
             note=f"{reference} is not defined in its module, or in what that imports"
         )
     lookup, entity = found
+    takes_all = entity.kind == "class" or not _CACHES.isdisjoint(describe.decorators(entity.node))
     return Implementation(
         parameters.signature(lookup, entity),
-        describe.flavour(entity.node),
+        "plain" if takes_all else describe.flavour(entity.node),
         entity.kind == "class",
+        takes_all,
         str(reference),
     )
+
+
+_CACHES = frozenset({"cache", "lru_cache"})
+"""Decorators of `functools` that make of a function what is none."""
 
 
 _UNREADABLE = (SourceError, SyntaxError, ValueError, OSError)

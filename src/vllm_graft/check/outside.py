@@ -69,9 +69,9 @@ _MEMBERS = {
 
 _STANDARD = frozenset(
     """
-    abc argparse ast asyncio codecs collections concurrent contextlib ctypes dataclasses enum
-    functools http io json logging multiprocessing queue random socketserver string threading
-    types typing unittest uuid weakref
+    abc argparse ast asyncio codecs collections concurrent contextlib ctypes dataclasses datetime
+    enum functools http io itertools json logging multiprocessing pathlib queue random
+    socketserver string threading types typing unittest uuid weakref
     """.split()  # noqa: SIM905  a list of them has no form that one can read
 )
 """Packages of the standard library that can be imported without any consequence."""
@@ -96,8 +96,25 @@ def is_builtin(name: str) -> bool:
 _OBJECT = frozenset(dir(object)) | {"__dict__", "__module__", "__name__", "__qualname__"}
 
 
-@lru_cache(maxsize=256)
+def is_fixed(dotted: str) -> bool:
+    """Tell whether a name is a class of the standard library that lets no attribute be set."""
+    found = _standard_class(dotted)
+    return found is not None and bool(found.__flags__ & _IMMUTABLE or not found.__flags__ & _HEAP)
+
+
+_IMMUTABLE, _HEAP = 1 << 8, 1 << 9
+"""`Py_TPFLAGS_IMMUTABLETYPE` and `Py_TPFLAGS_HEAPTYPE` (C API, "Type Object Structures")."""
+
+
 def _standard(dotted: str) -> frozenset[str] | None:
+    found = _standard_class(dotted)
+    if found is None:
+        return None
+    return frozenset(name for base in found.__mro__ for name in vars(base))  # `dir` of Enum hides
+
+
+@lru_cache(maxsize=256)
+def _standard_class(dotted: str) -> type | None:
     module, _, name = dotted.rpartition(".")
     package = module.partition(".")[0]
     if module == "builtins":
@@ -109,4 +126,4 @@ def _standard(dotted: str) -> frozenset[str] | None:
             return None
     else:
         return None
-    return frozenset(dir(found)) if isinstance(found, type) else None
+    return found if isinstance(found, type) else None

@@ -97,9 +97,10 @@ def _has_metaclass(cls: Entity) -> bool:
 
 
 def _generated(lookup: "Lookup", entity: Entity) -> Signature | None:
-    """Return the signature of the `__init__` that `dataclass` makes of the fields of a class."""
-    if not entity.qualname.endswith(".__init__") or entity.owner is None:
-        return None
+    """Return the signature of what `dataclass` makes: an `__init__` of the fields of a class."""
+    name = entity.qualname.rpartition(".")[2]
+    if name != "__init__" or entity.owner is None:
+        return of_arguments(_MADE[name]) if name in _MADE else None
     fields: dict[str, Parameter] = {}
     for cls in reversed(inheritance.linearised(lookup, entity.owner)):
         if cls.kind != "class":
@@ -112,6 +113,15 @@ def _generated(lookup: "Lookup", entity: Entity) -> Signature | None:
         return Signature([first, *ordered])
     except ValueError:  # without a default behind one with: the class itself would be refused
         return None
+
+
+def _arguments(written: str) -> ast.arguments:
+    made = ast.parse(f"lambda {written}: 0", mode="eval").body
+    assert isinstance(made, ast.Lambda)
+    return made.args
+
+
+_MADE = {"__eq__": _arguments("self, other"), "__repr__": _arguments("self")}
 
 
 def _fields(lookup: "Lookup", cls: Entity) -> Iterator[Parameter]:

@@ -10,6 +10,7 @@ from .stored import Parameters, restored
 
 if TYPE_CHECKING:
     from .describe import Kind
+    from .peculiar import Peculiarity
 
 State: TypeAlias = Literal["found", "missing", "unknown"]
 
@@ -26,7 +27,8 @@ class Resolution:
     …`). What is defined outside vLLM has no path. Otherwise `reason` says why it is not.
 
     `hidden` tells that a decorator whose effect is not known stands around a function, `computed`
-    that a variable is what some expression gives at run time. `node` is the syntax tree, which a
+    that a variable is what some expression gives at run time, `peculiarity` what keeps a patch from
+    landing although there is such a name. `node` is the syntax tree, which a
     resolution from a cache does not have.
     """
 
@@ -44,6 +46,7 @@ class Resolution:
     fingerprint: str = ""
     hidden: bool = False
     computed: bool = False
+    peculiarity: "Peculiarity" = ""
     node: ast.AST | None = field(default=None, compare=False, repr=False)
 
     @property

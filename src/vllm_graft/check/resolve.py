@@ -15,6 +15,7 @@ from .fingerprint import fingerprint
 from .foreign import foreign
 from .lookup import Lookup
 from .outline import Unsplit
+from .peculiar import peculiarity
 from .resolution import Resolution, State
 from .stored import stored
 from .syntax_error import told
@@ -149,6 +150,7 @@ class Resolver:
                 kind="module" if entity.kind == "module" else "outside",
                 where=_target_outside(entity),
                 steps=entity.steps,
+                peculiarity=peculiarity(self._lookup, entity),
             )
         node = self._lookup.whole(entity)
         body = self._whole(entity.home) if entity.kind == "module" else node
@@ -163,10 +165,13 @@ class Resolver:
             end_line=getattr(node, "end_lineno", 1),
             steps=entity.steps,
             parameters=None if called is None else stored(called),
-            flavour=describe.flavour(node, self._lookup.source(entity.home, node)),
+            flavour="plain"
+            if entity.kind == "generated"
+            else describe.flavour(node, self._lookup.source(entity.home, node)),
             fingerprint="" if body is None else fingerprint(body),
             hidden=describe.is_hidden(node),
             computed=describe.is_computed(node),
+            peculiarity=peculiarity(self._lookup, entity),
             node=node,
         )
 

@@ -155,7 +155,9 @@ def _computed(target: Target) -> _Finding:
 def _fitting(patch: Patch, target: Target, found: Resolution) -> _Finding:
     """Tell whether the operation fits what is there, and the implementation how it is called."""
     if patch.operation == "set":
-        return _Finding("ok")
+        return _settable(target, found)
+    if patch.operation == "subclass" and found.peculiarity in _NO_SUBCLASS:
+        return _Finding("kind", _NO_SUBCLASS[found.peculiarity])
     if found.kind == "outside":
         return _Finding("ok", notes=(f"what {found.where} is cannot be told from here",))
     if patch.operation == "subclass":
@@ -174,6 +176,23 @@ def _fitting(patch: Patch, target: Target, found: Resolution) -> _Finding:
     return _flavoured(patch, found, given) or _called(patch, target, found, given)
 
 
+_NO_SUBCLASS: dict[str, str] = {
+    "enum": "it is an Enum with members, of which no class can inherit. Patch its methods",
+    "struct": "it is a msgspec.Struct, whose decoders make instances without calling the class. "
+    "Patch its methods",
+    "typed dict": "it is a TypedDict, whose subclasses do not inherit from it. Use `replace`",
+    "fixed": "it is a class of compiled code, which lets no attribute be set. Use `replace`",
+}
+
+
+def _settable(target: Target, found: Resolution) -> _Finding:
+    if found.peculiarity == "enum member" and not _through_instance(found):
+        return _Finding(
+            "kind", f"{found.where} is a member of an Enum, which lets none be set. Patch its users"
+        )
+    return _Finding("ok")
+
+
 def _class(patch: Patch, found: Resolution, given: Implementation) -> _Finding:
     if patch.operation == "wrap":
         return _Finding("kind", "it is a class. Patch its methods, or use `subclass`")
@@ -189,6 +208,8 @@ def _called(patch: Patch, target: Target, found: Resolution, given: Implementati
 
 def _against(found: Resolution, given: Implementation, *, wraps: bool, is_method: bool) -> _Finding:
     theirs, ours = found.signature, given.signature
+    if given.takes_all and found.kind != "class" and not wraps:
+        return _Finding("ok", notes=(f"how {given.name} is called is only known when it is",))
     if theirs is None or ours is None:
         return _Finding("ok", notes=(given.note,) if given.note else ())
     called = first_by_place(theirs) if is_method else theirs
