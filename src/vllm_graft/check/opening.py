@@ -9,6 +9,7 @@ from packaging.version import InvalidVersion, Version
 
 from ..errors import SourceError
 from ..version import package_folder
+from .revision_name import split
 from .tree import PACKAGE, FolderTree, Tree
 
 if TYPE_CHECKING:
@@ -83,7 +84,6 @@ def open_tree(source: str, progress: "Progress | None" = None) -> Tree:
     if source == INSTALLED:
         return installed_tree()
     path = Path(source)
-    clone, at, revision = source.rpartition("@")
     version = _version(source)
     tree: Tree
     if path.is_dir():
@@ -92,9 +92,10 @@ def open_tree(source: str, progress: "Progress | None" = None) -> Tree:
         tree = packed_tree(path)
     elif version is not None:
         return _kept(version) or _fetched(version, progress)
-    elif at and revision:
+    elif named := split(source):
         from .revision import RevisionTree
 
+        clone, revision = named
         tree = RevisionTree(Path(clone), revision)
     else:
         raise SourceError(

@@ -12,6 +12,7 @@ from ..errors import ProjectError
 from ..patch import Patch
 from ..settings import Selection
 from ..target import is_lazy, load
+from .revision_name import split
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -79,11 +80,11 @@ class Project:
 
     def located(self, source: str) -> str:
         """Return what to open for a source of the table: a path is one below the project."""
-        path, at, revision = source.rpartition("@")
         if (self.root / source).exists():
             return str(self.root / source)
-        if at and (self.root / path).is_dir():
-            return f"{self.root / path}@{revision}"
+        named = split(source, self.root)
+        if named is not None and (self.root / named[0]).is_dir():
+            return f"{self.root / named[0]}@{named[1]}"
         return source
 
     def _entry_point(self, value: str) -> metadata.EntryPoint:

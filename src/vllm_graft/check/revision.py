@@ -10,6 +10,7 @@ from packaging.version import InvalidVersion, Version
 from ..errors import SourceError
 from ..version import VllmVersion
 from .git import Git, MissingObjectError
+from .revision_name import split
 from .tree import PACKAGE, Tree
 
 
@@ -82,10 +83,11 @@ class RevisionRange:
     @classmethod
     def parse(cls, text: str) -> "RevisionRange | None":
         """Return the range that a text is; None where it is none. B may be left out: HEAD."""
-        clone, at, revisions = text.rpartition("@")
-        first, dots, last = revisions.partition("..")
-        if not at or not dots:
+        named = split(text)
+        if named is None or ".." not in named[1]:
             return None
+        clone, revisions = named
+        first, _, last = revisions.partition("..")
         if not first or last.startswith("."):
             raise SourceError(f"{text!r} is no range of revisions. Write PATH@A..B, A before B")
         return cls(Path(clone), first, last or "HEAD")
