@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from vllm_graft import Patch
+from vllm_graft.check import calls
 from vllm_graft.check.cache import CachedResolver
 from vllm_graft.check.example import Example
 from vllm_graft.check.tree import FolderTree
@@ -242,6 +243,24 @@ def test_a_target_that_has_moved_names_the_place(
     assert verdict.fit == "moved"
     assert [str(each.target) for each in verdict.moves] == ["vllm.new:g"]
     assert "there is no module vllm.clean; it is at vllm.new:g" in verdict.reason
+
+
+def test_what_is_called_alike_is_compared_once(
+    tmp_path: Path, declare: Declare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From one release to the next annotations and defaults change more often than calls do."""
+    compared = []
+    monkeypatch.setattr(calls, "obstacle", lambda *pair: compared.append(pair))
+    calls._refused.cache_clear()
+    patch = declare("replace", "vllm.a:f", take)
+    for number, text in enumerate(["def f(x, y=1): pass", "def f(x: int, y=2) -> None: return"]):
+        tree = FolderTree(write_tree(tmp_path / str(number), {"a.py": text}))
+        assert judge(patch, CachedResolver(tree, tmp_path / "cache")).fit == "ok"
+    assert len(compared) == 1
+    other = FolderTree(write_tree(tmp_path / "other", {"a.py": "def f(x, y): pass"}))
+    assert judge(patch, CachedResolver(other, tmp_path / "cache")).fit == "ok"
+    assert len(compared) == 2
+    calls._refused.cache_clear()
 
 
 LAZY_IMPLEMENTATION = """

@@ -101,6 +101,14 @@ class CachedResolver:
         self._store("moves", key, values, frozenset({_WHOLE}))
         return found
 
+    def defines(self, target: Target) -> bool:
+        """Tell whether the text of a module has a definition; see `Resolver.defines`."""
+        stored = self._stored("definitions", str(target))
+        if stored is None:
+            stored = self.resolver.defines(target)
+            self._store("definitions", str(target), stored, frozenset({target.module}))
+        return bool(stored)
+
     def save(self) -> None:
         """Write the answers, so that the next run has them."""
         if not self._changed:
@@ -131,7 +139,7 @@ class CachedResolver:
 
     def _discard(self, module: str) -> None:
         """Drop the answers that rest on what a module was before."""
-        for table in ("targets", "moves"):
+        for table in ("targets", "moves", "definitions"):
             entries = self._entries.get(table, {})
             for key in [key for key, entry in entries.items() if module in entry["modules"]]:
                 del entries[key]

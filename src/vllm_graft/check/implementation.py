@@ -47,6 +47,10 @@ def implementation(patch: Patch) -> Implementation:
         given = given.__func__
     if not callable(given):
         return Implementation()
+    return _of_function(given) if isinstance(given, FunctionType) else _of_object(given)
+
+
+def _of_object(given: Callable[..., Any]) -> Implementation:
     return Implementation(
         signature(given),
         flavour(given),
@@ -54,6 +58,10 @@ def implementation(patch: Patch) -> Implementation:
         not isinstance(given, FunctionType),
         _name(given),
     )
+
+
+_of_function = lru_cache(maxsize=1024)(_of_object)
+"""Each vLLM asks anew. Other objects may be equal and called otherwise."""
 
 
 def _name(given: Callable[..., Any]) -> str:

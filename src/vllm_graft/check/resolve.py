@@ -85,6 +85,16 @@ class Resolver:
         except Unsplit:  # a candidate less
             return []
 
+    def defines(self, target: Target) -> bool:
+        """Tell whether the text of a module has a definition, in itself or in its classes."""
+        found = self._lookup.module(target.module)
+        if found is None or found.home is None:
+            return False
+        try:
+            return _has(self._lookup.scope(found.home), target)
+        except Unsplit:
+            return False
+
     def _refuse_broken(self, module: str, *, is_missing: bool = False) -> None:
         """Raise for a module that cannot be imported: only blocks of it have been parsed.
 
@@ -183,6 +193,15 @@ class Resolver:
             return ast.parse(self._lookup.outline(place).text)
         except (SyntaxError, ValueError) as error:
             raise self._not_python(place.path, error) from error
+
+
+def _has(scope: Scope, target: Target) -> bool:
+    first, _, rest = target.qualname.partition(".")
+    named = [block for block in scope.blocks if block.name == first]
+    if not rest:
+        return bool(named)
+    members = [each for block in named if block.is_class for each in scope.outline.members(block)]
+    return any(each.name == rest for each in members)
 
 
 def _defining(scope: Scope, name: str) -> Iterator[str]:

@@ -35,14 +35,14 @@ def restored(parameters: Parameters) -> Signature:
     *found, (_, _, _, returned) = parameters
     return Signature(
         [
-            Parameter(name, _KINDS[kind], default=_read(default), annotation=_read(annotation))
+            Parameter(name, KINDS[kind], default=_read(default), annotation=_read(annotation))
             for name, kind, default, annotation in found
         ],
         return_annotation=_read(returned),
     )
 
 
-_KINDS = (
+KINDS = (
     Parameter.POSITIONAL_ONLY,
     Parameter.POSITIONAL_OR_KEYWORD,
     Parameter.VAR_POSITIONAL,

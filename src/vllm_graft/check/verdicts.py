@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from ..patch import Candidate, Patch
-from ..signatures import first_by_place, obstacle, with_original
 from ..target import Target
 from ..version import VllmVersion
 from .cache import CachedResolver
+from .calls import refused_call
 from .example import AnyExample, likely_moves
 from .implementation import Implementation, implementation
 from .resolution import Move, Resolution
@@ -207,16 +207,16 @@ def _called(patch: Patch, target: Target, found: Resolution, given: Implementati
 
 
 def _against(found: Resolution, given: Implementation, *, wraps: bool, is_method: bool) -> _Finding:
-    theirs, ours = found.signature, given.signature
     if given.takes_all and found.kind != "class" and not wraps:
         return _Finding("ok", notes=(f"how {given.name} is called is only known when it is",))
+    theirs, ours = found.parameters, given.signature
     if theirs is None or ours is None:
         return _Finding("ok", notes=(given.note,) if given.note else ())
-    called = first_by_place(theirs) if is_method else theirs
-    problem = obstacle(with_original(called) if wraps else called, ours)
+    problem = refused_call(theirs, ours, wraps=wraps, is_method=is_method)
     if problem is None:
         return _Finding("ok")
-    return _Finding("signature", problem, signatures=(str(theirs), f"{given.name}{ours}"))
+    shown = (str(found.signature), f"{given.name}{ours}")
+    return _Finding("signature", problem, signatures=shown)
 
 
 def _flavoured(patch: Patch, found: Resolution, given: Implementation) -> _Finding | None:
