@@ -256,7 +256,7 @@ def test_what_differs_in_line_numbers_is_said_once(check: Check, moved: list[str
     assert rows(result) == [
         "acme/f 0.31.0 ok",
         "acme/f 0.33.1 … 0.33.3 (3) moved there is no module vllm.a; it is at vllm.b:f "
-        "(vllm/b.py:4, 67% alike), where it would fit",
+        "(vllm/b.py:4, 67% alike), where it would fit; compared with vLLM 0.31.0",
     ]
     assert "1 patch, 4 vLLM: 3 moved, 1 ok. 2 errors, 0 warnings, 0 notes" in result.stdout
 

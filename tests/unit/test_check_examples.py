@@ -12,8 +12,10 @@ from packaging.version import Version
 
 from vllm_graft import Patch, PatchSet
 from vllm_graft.check import kept
-from vllm_graft.check.at_hand import Nothing, nearest_first
+from vllm_graft.check.at_hand import AtHand, Nothing, nearest_first
+from vllm_graft.check.examples import Examples
 from vllm_graft.check.lock import Lock, LockedPatch, LockedTarget, locked_target
+from vllm_graft.check.prepare import prepare
 from vllm_graft.check.source import Source
 from vllm_graft.check.survey import Cell, survey
 from vllm_graft.target import Target
@@ -209,6 +211,26 @@ def test_where_nothing_is_at_hand_it_says_which_command_would_tell_more(
         lock = Lock({"acme/x": LockedPatch("", {Version("0.29.1"): entry})})
     assert check(lock=lock, vllm=vllm).advice.startswith(advice.format(tmp_path / "0.32.0"))
     assert bool(check(lock=lock, vllm=vllm).advice) == bool(advice)
+
+
+@pytest.mark.parametrize("by", ["release", "lock"])
+def test_several_processes_compare_with_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """The other processes search the trees, and this one reads none."""
+    lock = locked(tmp_path) if by == "lock" else None
+    if by == "release":
+        keep_release("0.31.0", BEFORE)
+    trees = [write_tree(tmp_path / version, AFTER, version) for version in ("0.32.0", "0.32.1")]
+    sources = [Source.open(str(each)) for each in trees]
+    patch, kept = declared(), AtHand(sources)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    examples = {patch.id: Examples(patch, sources, kept, lambda _: lock)}
+    prepare([patch], sources, examples)
+    for source in sources:
+        monkeypatch.setattr(source.tree, "read", pytest.fail)
+    cells = survey([patch], sources, lambda _: lock, kept=kept).rows[0].cells
+    assert [each.state for each in cells] == ["moved", "moved"]
 
 
 def test_a_name_that_no_release_has_is_told_as_such(check: Check) -> None:
