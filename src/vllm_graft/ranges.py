@@ -1,8 +1,8 @@
-"""Whether two version ranges have a version in common."""
+"""Ranges of versions: whether two have a version in common, and how they are written."""
 
 import re
 
-from packaging.specifiers import SpecifierSet
+from packaging.specifiers import Specifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 
@@ -51,3 +51,19 @@ def _next(version: Version) -> str:
     if version.pre is not None:
         return f"{release}{version.pre[0]}{version.pre[1] + 1}"
     return ".".join(map(str, (*version.release[:-1], version.release[-1] + 1)))
+
+
+def written(specifiers: SpecifierSet) -> str:
+    """Return a range as people write it: the lower bound, the upper one, what is left out.
+
+    `packaging` orders clauses by their text, `<0.34,>=0.27.1`.
+    """
+    return ",".join(map(str, sorted(specifiers, key=_place)))
+
+
+_PLACES = {"===": 0, "==": 0, "~=": 1, ">=": 1, ">": 1, "<": 2, "<=": 2, "!=": 3}
+
+
+def _place(specifier: Specifier) -> tuple[int, Version, str]:
+    base = _parsed(re.sub(r"\.\*$", "", specifier.version))
+    return _PLACES[specifier.operator], base or Version("0"), specifier.version

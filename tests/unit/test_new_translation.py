@@ -227,7 +227,7 @@ FILES = {
         def step(self, count=1) -> "Plain": return "ours"
         Engine.step = step
         """,
-        ["replace vllm.core:Engine.step"],
+        ["replace vllm.core:Engine.step | vllm.older:Engine.step"],
     ),
     "an original that is called": (
         """

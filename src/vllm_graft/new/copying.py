@@ -103,10 +103,16 @@ def _staying(source: Edited, file: OldFile, translated: Sequence[Translated]) ->
         each
         for each in file.tree.body
         if lines & set(range(first_line(each), (each.end_lineno or 0) + 1))
-        or set(file.calls.get(each.lineno, ())) & appliers
+        or _called_in(each, file) & appliers
     ]
     can_be = all(_can_be_later(source, file, each, translated, with_value) for each in found)
     return found if can_be and not _is_read_at_once(file, translated) else []
+
+
+def _called_in(statement: ast.stmt, file: OldFile) -> set[str]:
+    """Return the appliers that a statement of module level calls, under conditions too."""
+    lines = range(statement.lineno, (statement.end_lineno or 0) + 1)
+    return {name for line, names in file.calls.items() if line in lines for name in names}
 
 
 def _is_read_at_once(file: OldFile, translated: Iterable[Translated]) -> bool:
@@ -129,7 +135,7 @@ def _can_be_later(
     with_value: set[str],
 ) -> bool:
     """Tell whether nothing changes if a statement is executed after patches are applied."""
-    if set(file.calls.get(statement.lineno, ())) & with_value:
+    if _called_in(statement, file) & with_value:
         return False
     stars = (each for each in ast.walk(statement) if isinstance(each, ast.ImportFrom))
     if any(alias.name == "*" for each in stars for alias in each.names):

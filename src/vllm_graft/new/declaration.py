@@ -1,5 +1,6 @@
 """One declaration that is going to be written, and its text."""
 
+import ast
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
@@ -10,6 +11,7 @@ from packaging.specifiers import SpecifierSet
 from ..patch import EXCLUSIVE, GAP, Operation
 from ..ranges import overlap
 from ..validate import NAME
+from .conditions import operand
 from .given import literal
 
 _WIDTH = 100
@@ -23,17 +25,23 @@ _GAPS = {
 
 @dataclass(frozen=True)
 class Reasons:
-    """What an old file says of why a patch exists. `hint` helps to write the rest."""
+    """What an old file says of why a patch exists. `hint` helps to write the rest.
+
+    `question` is what has to be answered before the patch is complete, whatever the file says.
+    """
 
     why: str = ""
     how: str = ""
     upstream: str = ""
     remove: str = ""
     hint: str = ""
+    question: str = ""
 
     def text(self, field: str) -> str:
         """Return the text of a field, or a gap that says what belongs there."""
         said: str = getattr(self, field)
+        if field == "remove" and self.question:
+            return f"{GAP} {self.question}. {said or _GAPS[field].capitalize()}"
         if said:
             return said
         hint = f" ({self.hint})" if field == "why" and self.hint else ""
@@ -96,7 +104,7 @@ class Declaration:
         if not self.required:
             yield "    required=False,"
         if self.when:
-            yield f"    when=lambda environment: {self.when},"
+            yield from _condition(self.when)
 
     def _wished(self, default: str, taken: set[str]) -> str:
         """Return the id that the declaration has by default, or one with the name of its class."""
@@ -127,6 +135,22 @@ def _argument(prefix: str, text: str) -> Iterator[str]:
     yield f"    {prefix}{quoted[0]}"
     yield from (f"    {piece}" for piece in quoted[1:-1])
     yield f"    {quoted[-1]},"
+
+
+def _condition(test: str) -> Iterator[str]:
+    """Yield the condition, on several lines where one would be too long."""
+    whole = f"    when=lambda environment: {test},"
+    if len(whole) <= _WIDTH:
+        yield whole
+        return
+    parsed = ast.parse(test, mode="eval").body
+    values = getattr(parsed, "values", ())
+    parts = [operand(ast.get_source_segment(test, each) or "") for each in values]
+    word = "or" if isinstance(getattr(parsed, "op", None), ast.Or) else "and"
+    yield "    when=lambda environment: ("
+    yield f"        {parts[0] if parts else test}"
+    yield from (f"        {word} {each}" for each in parts[1:])
+    yield "    ),"
 
 
 def _comment(text: str) -> Iterator[str]:

@@ -1,13 +1,12 @@
 """What a statement of an old file changes that others provide."""
 
 import ast
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from . import syntax
 from .given import DESCRIPTORS
-from .imported import Imported, constant, quoted
+from .imported import Choice, Imported, constant, quoted
 from .name_uses import own_names
 
 _MUTATORS = frozenset(
@@ -22,10 +21,11 @@ _HARMLESS_DECORATORS = frozenset({"wraps", "update_wrapper"})
 
 @dataclass(frozen=True)
 class Assigned:
-    """A path that is assigned to, and the expression that is assigned."""
+    """A path that is assigned to, the expression that is assigned, and all paths it may be."""
 
     path: str
     value: ast.expr
+    choices: tuple[Choice, ...]
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,19 @@ def assigned(statement: ast.stmt, imported: Imported) -> Iterator[Assigned]:
         for target in _targets(statement):
             path = imported.foreign(target) if isinstance(target, ast.Attribute) else None
             if path:
-                yield Assigned(path, statement.value)
+                yield Assigned(path, statement.value, _foreign_choices(target, imported))
     call = _call(statement)
     if call is not None and _is_setattr(call):
         before, name = imported.foreign(call.args[0]), constant(call.args[1])
         if before and name:
-            yield Assigned(f"{before}.{name}", call.args[2])
+            choices = _foreign_choices(call.args[0], imported)
+            members = tuple(replace(each, path=f"{each.path}.{name}") for each in choices)
+            yield Assigned(f"{before}.{name}", call.args[2], members)
+
+
+def _foreign_choices(target: ast.expr, imported: Imported) -> tuple[Choice, ...]:
+    choices = imported.choices_of(target)
+    return tuple(each for each in choices if imported.is_foreign(each.path))
 
 
 def changed(statement: ast.stmt, imported: Imported, *, calls: bool = False) -> Iterator[Changed]:
@@ -191,17 +198,11 @@ def asks_for_what_is_assigned(statement: ast.If, imported: Imported) -> bool:
     )
 
 
-def condition_on_environment(test: ast.expr, imported: Imported) -> str:
-    """Return a condition on environment variables in the words of `when=`; empty for another."""
-    if imported.paths.get("os") != "os":
-        return ""
-    names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
-    if names - {"os", "bool", "int", "str"} or "os" not in names:
-        return ""
-    text = re.sub(r"'([^'\"\\\\]*)'", r'"\1"', ast.unparse(test))
-    text = text.replace("os.environ", "environment.environ")
-    text = text.replace("os.getenv(", "environment.environ.get(")
-    return "" if "os." in text.replace("environment.environ", "") else text
+def asks_whether_imported(test: ast.expr, imported: Imported) -> bool:
+    """Tell whether a test is `X` or `X is not None` of a name that others provide."""
+    if isinstance(test, ast.Compare) and ast.unparse(test).endswith(" is not None"):
+        test = test.left
+    return isinstance(test, ast.Name) and imported.foreign(test) is not None
 
 
 def _targets(statement: "ast.Assign | ast.AnnAssign") -> list[ast.expr]:

@@ -3,21 +3,35 @@
 import ast
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 OWN = "."
 """What the path of something begins with that the file's own package provides."""
 
 
+@dataclass(frozen=True)
+class Choice:
+    """One of the paths that an expression may stand for.
+
+    `base` is the part of it that has to be there for the file to take it, `vllm` the versions for
+    which the file takes it, empty where it tries one after the other.
+    """
+
+    path: str
+    base: str
+    vllm: str = ""
+
+
 @dataclass
 class Imported:
     """Names of a scope, each with the dotted path of what it stands for.
 
-    `modules` are the paths that an import statement takes for modules. `package` is what relative
-    imports start from, empty where the file is in no package. What is `derived` is made of these
-    paths in a way that is only known at run time. `stars` are the modules of which everything is
-    imported, with the names that `star` says they have.
+    `choices` has the names that stand for one of several paths, in the order of the file; the
+    first is in `paths`, too. `modules` are the paths that an import statement takes for modules.
+    `package` is what relative imports start from, empty where the file is in no package. What is
+    `derived` is made of these paths in a way that is only known at run time. `stars` are the
+    modules of which everything is imported, with the names that `star` says they have.
     """
 
     package: str = ""
@@ -26,17 +40,27 @@ class Imported:
     derived: dict[str, tuple[str, ...]] = field(default_factory=dict)
     stars: dict[str, frozenset[str]] = field(default_factory=dict)
     star: Callable[[str], frozenset[str]] = lambda module: frozenset()
+    choices: dict[str, tuple[Choice, ...]] = field(default_factory=dict)
 
     def inner(self, *hidden: str) -> "Imported":
         """Return the names of a scope inside, where `hidden` ones stand for something else."""
         kept = {name: path for name, path in self.paths.items() if name not in hidden}
         derived = {name: paths for name, paths in self.derived.items() if name not in hidden}
-        return Imported(self.package, kept, self.modules, derived, self.stars, self.star)
+        choices = {name: each for name, each in self.choices.items() if name not in hidden}
+        return Imported(self.package, kept, self.modules, derived, self.stars, self.star, choices)
 
     def forget(self, name: str) -> None:
         """Take note that a name stands for something of the file's own from here on."""
         self.paths.pop(name, None)
         self.derived.pop(name, None)
+        self.choices.pop(name, None)
+
+    def bind(self, name: str, choices: "tuple[Choice, ...]") -> None:
+        """Take note of what a name stands for, one path or one of several."""
+        self.forget(name)
+        self.paths[name] = choices[0].path
+        if len(choices) > 1 or choices[0].vllm:
+            self.choices[name] = choices
 
     def derive(self, name: str, value: ast.AST) -> None:
         """Take note that a name stands for something that is made of what a value mentions."""
@@ -61,16 +85,20 @@ class Imported:
             for alias in statement.names:
                 self._note_modules(alias.name)
                 top = alias.name.partition(".")[0]
-                self.paths[alias.asname or top] = alias.name if alias.asname else top
+                self._bind_import(alias.asname or top, alias.name if alias.asname else top)
             return
         base = self.base(statement)
         self._note_modules(base)
         for alias in statement.names:
             if alias.name == "*":
                 self.stars[base] = self.star(base)
-                self.paths.update({name: f"{base}.{name}" for name in self.stars[base]})
+                for name in self.stars[base]:
+                    self._bind_import(name, f"{base}.{name}")
             else:
-                self.paths[alias.asname or alias.name] = f"{base}.{alias.name}"
+                self._bind_import(alias.asname or alias.name, f"{base}.{alias.name}")
+
+    def _bind_import(self, name: str, path: str) -> None:
+        self.bind(name, (Choice(path, path),))
 
     def base(self, statement: ast.ImportFrom) -> str:
         """Return the module that names are imported from."""
@@ -95,6 +123,21 @@ class Imported:
             name = constant(expression.slice)
             return self._module(name) if self.path(expression.value) == "sys.modules" else None
         return None
+
+    def choices_of(self, expression: ast.expr) -> tuple[Choice, ...]:
+        """Return all the paths that an expression may stand for, `path` first; none without one."""
+        path, name = self.path(expression), _root(expression)
+        if path is None:
+            return ()
+        found = self.choices.get(name)
+        if found is None:
+            return (Choice(path, self.paths.get(name, path)),)
+        return tuple(replace(each, path=self._path_by(name, each, expression)) for each in found)
+
+    def _path_by(self, name: str, choice: Choice, expression: ast.expr) -> str:
+        other = self.inner()
+        other.paths[name] = choice.path
+        return other.path(expression) or choice.path
 
     def foreign(self, expression: ast.expr) -> str | None:
         """Return the path of what others provide: not the file's package, nor Python itself."""
@@ -135,6 +178,18 @@ class Imported:
     def _note_modules(self, name: str) -> None:
         parts = name.split(".")
         self.modules.update(".".join(parts[:end]) for end in range(1, len(parts) + 1))
+
+
+def _root(expression: ast.expr) -> str:
+    """Return the name whose path the path of an expression begins with; empty where none."""
+    while not isinstance(expression, ast.Name):
+        if isinstance(expression, ast.Attribute):
+            expression = expression.value
+        elif isinstance(expression, ast.Call) and expression.args:
+            expression = expression.args[0]  # of `getattr`
+        else:
+            return ""
+    return expression.id
 
 
 def quoted(node: ast.AST) -> Iterator[str]:

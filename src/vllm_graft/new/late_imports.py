@@ -75,7 +75,7 @@ class _Mover:
         for statement in top:
             self._top(statement, plain)
         for attempt in self._tree.body:
-            if isinstance(attempt, ast.Try):
+            if isinstance(attempt, (ast.Try, ast.If)):
                 self._whole(attempt)
         for function, imports in self._for_functions.items():
             self._put(function, imports)
@@ -151,10 +151,12 @@ class _Mover:
             lines += ["if TYPE_CHECKING:", *for_types]
         self._source.change(start, end if lines else self._source.line_end(end), "\n".join(lines))
 
-    def _whole(self, statement: ast.Try) -> None:
-        """Move a `try` that does nothing but import, with its fallbacks."""
-        inner = [each for block in syntax.blocks(statement) for each in block]
+    def _whole(self, statement: "ast.Try | ast.If") -> None:
+        """Move a `try` or `if` that does nothing but import, with its alternatives."""
+        inner = list(_simple(statement))
         imports = [each for each in inner if isinstance(each, Import)]
+        if isinstance(statement, ast.If) and syntax.is_type_checking(statement.test):
+            return
         if not any(map(self._is_late_import, imports)) or not all(map(_only_binds, inner)):
             return
         names = set(syntax.bound_names([statement]))
@@ -264,6 +266,16 @@ def _items(statement: Import) -> Iterator[_Item]:
         else:
             code = ast.unparse(ast.ImportFrom(statement.module, [alias], statement.level))
         yield _Item(name, path, module, code)
+
+
+def _simple(statement: ast.stmt) -> Iterator[ast.stmt]:
+    """Yield the simple statements in blocks of `try` and `if`; others as they are."""
+    if not isinstance(statement, (ast.Try, ast.If)):
+        yield statement
+        return
+    for block in syntax.blocks(statement):
+        for each in block:
+            yield from _simple(each)
 
 
 def _only_binds(statement: ast.stmt) -> bool:

@@ -2,11 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
+
+from packaging.specifiers import SpecifierSet
 
 from ..check.source import Source
+from ..ranges import overlap
 from ..target import Target
+from .choosing import named, places
 from .old_file import Assignment, OldFile, Remark
-from .places import Place, place, target_of
+from .places import Place
 from .reach import others
 
 _SHOWN = 3
@@ -40,18 +45,22 @@ def placed(file: OldFile, sources: Sequence[Source]) -> tuple[list[Merged], list
     """Return each assignment with its places, and remarks on what has none."""
     found: list[Merged] = []
     remarks: list[Remark] = []
-    whole = {id(each.statement) for each in file.assignments if not _named(each, sources).qualname}
+    modules = file.imported.modules
+    whole = {
+        id(each.statement)
+        for each in file.assignments
+        if not all(named(one.path, modules, sources).qualname for one in each.choices)
+    }
     for assignment in file.assignments:
         if id(assignment.statement) in whole:
             reason = "it puts something in the place of a module"
             remarks.append(remark(file, assignment, reason, stays=True))
             continue
-        named = _named(assignment, sources)
         reads = any(
             f"{saved.path}.".startswith(f"{assignment.path}.") for saved in file.saved.values()
         )
-        places = [place(assignment, named, each, calls_original=reads) for each in sources]
-        found.append(Merged(assignment, tuple(places)))
+        everywhere = places(assignment, modules, sources, calls_original=reads)
+        found.append(Merged(assignment, tuple(everywhere)))
     return found, remarks
 
 
@@ -62,14 +71,14 @@ def merged(
     kept: list[Merged] = []
     superseded: list[Merged] = []
     remarks: list[Remark] = []
-    for same in _by_target(_at_definitions(list(found))).values():
+    for same in _by_target(_at_definitions(list(found))):
         last = same[-1]
         read_at = max(a.read_at for m in same for a in m.assignments)
         if read_at:
             reason = f"line {read_at} reads what it has assigned"
             remarks += [remark(file, a, reason, stays=True) for m in same for a in m.assignments]
             continue
-        if any(each.assignment.when != last.assignment.when for each in same):
+        if any(_condition(each) != _condition(last) for each in same):
             reason = "its target is assigned several times, under conditions"
             remarks += [remark(file, a, reason, stays=True) for m in same for a in m.assignments]
             continue
@@ -90,15 +99,24 @@ def remark(file: OldFile, assignment: Assignment, reason: str, *, stays: bool = 
     return Remark(assignment.line, code, reason, stays, (assignment.path,), assignment.applier)
 
 
-def _named(assignment: Assignment, sources: Sequence[Source]) -> Target:
-    return target_of(assignment.path, assignment.module, tuple(sources))
+def _condition(each: Merged) -> tuple[str, str]:
+    return each.assignment.when, each.assignment.vllm
 
 
-def _by_target(found: Iterable[Merged]) -> dict[Target, list[Merged]]:
+def _by_target(found: Iterable[Merged]) -> list[list[Merged]]:
+    """Return the patches of each target; those for other versions are by themselves."""
     groups: dict[Target, list[Merged]] = {}
     for each in found:
         groups.setdefault(each.newest.target, []).append(each)
-    return groups
+    return [part for group in groups.values() for part in _by_versions(group)]
+
+
+def _by_versions(group: list[Merged]) -> list[list[Merged]]:
+    ranges = list(dict.fromkeys(each.assignment.vllm for each in group))
+    specifiers = list(map(SpecifierSet, ranges))
+    if any(overlap(one, other) for one, other in combinations(specifiers, 2)):
+        return [group]
+    return [[each for each in group if each.assignment.vllm == vllm] for vllm in ranges]
 
 
 def _at_definitions(found: list[Merged]) -> list[Merged]:

@@ -3,12 +3,12 @@
 import ast
 import keyword
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from .imported import Imported
+from .imported import Choice, Imported
 
 Kind: TypeAlias = Literal["function", "class", "literal", "value", "expression"]
 """A `value` has a name in the file, an `expression` none; what a literal is its text says."""
@@ -32,21 +32,39 @@ class Given:
 class Assignment:
     """One assignment to what others provide.
 
-    `path` is the dotted path that it names, `module` the part of it that an import statement takes
-    for a module. `applier` is the function that it is in. It is not `required` where the file goes
-    on without it, and `when` is the condition on the environment that it is under. `read_at` is the
-    line where the file reads afterwards what it has assigned, 0 for none.
+    `path` is the dotted path that it names, the first of `choices` where it may name others, too.
+    `applier` is the function that it is in. It is not `required` where the file goes on without it.
+    `when` is the condition on the environment that it is under, `vllm` the one on vLLM's version.
+    `read_at` is the line where the file reads afterwards what it has assigned, 0 for none.
     """
 
     line: int
     path: str
-    module: str
     given: Given
     statement: ast.stmt = field(compare=False, repr=False)
     applier: str = ""
     required: bool = True
     when: str = ""
+    vllm: str = ""
+    choices: tuple[Choice, ...] = ()
     read_at: int = 0
+
+
+def with_readers(
+    assignments: Sequence[Assignment], reads: Iterable[tuple[int, int, str]]
+) -> Iterator[Assignment]:
+    """Yield assignments, each with where the file reads its target afterwards.
+
+    `reads` are of how many assignments were done before, the line, and the path that is read.
+    """
+    known = list(reads)
+    for index, each in enumerate(assignments):
+        lines = [
+            line
+            for done, line, path in known
+            if done > index and f"{path}.".startswith(f"{each.path}.")
+        ]
+        yield replace(each, read_at=lines[0]) if lines else each
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from packaging.version import Version
-
 from ..check.tree import PACKAGE
 from ..target import Target
 from . import header
@@ -19,6 +17,7 @@ from .originals import original
 from .places import Place, target_of
 from .ranges import covering
 from .rest import Rest, rest_modules
+from .targets import Targets, how_chosen
 from .wording import code, line_of_import, literal, not_certain, sentence
 
 if TYPE_CHECKING:
@@ -119,24 +118,25 @@ class FileTranslation:
             for each in group.places
             if each.operation == newest.operation and bool(each.problem) == bool(newest.problem)
         ]
+        targets = Targets(assignment, self._file.imported.modules, kept, self._done.sources)
         name = assignment.given.name or self._value(assignment)
         is_literal = assignment.given.kind == "literal"
         return Declaration(
             operation="wrap" if wraps else newest.operation,
-            target=_target(kept),
+            target=targets.written,
             implementation=literal(assignment) if is_literal else f'"{self._module}:{name}"',
             name=newest.target.name if is_literal else name,
-            vllm=covering(filter(None, (each.source.version.version for each in kept))),
-            reasons=self._reasons(group),
+            vllm=targets.vllm,
+            reasons=self._reasons(group, targets.question),
             comments=tuple(self._comments(group, kept, wraps)),
             required=assignment.required,
             when=assignment.when,
             name_is_made=not is_literal and not assignment.given.name,
         )
 
-    def _reasons(self, group: Merged) -> Reasons:
+    def _reasons(self, group: Merged, question: str) -> Reasons:
         target = str(group.newest.target).replace(":", ".")
-        paths = [*(each.path for each in group.assignments), target]
+        paths = [*(each.path for one in group.assignments for each in one.choices), target]
         texts: dict[str, str] = {}
         for entry in self._entries:
             if any(entry.is_about(self._file.path, path) for path in paths):
@@ -146,14 +146,14 @@ class FileTranslation:
         hints = [f"the old file says: {said}"] if said else []
         if group.newest.operation == "add":
             hints.append("is it a new name, or one that vLLM no longer has?")
-        return Reasons(
-            **{name: text for name, text in texts.items() if text}, hint="; ".join(hints)
-        )
+        said_texts = {name: text for name, text in texts.items() if text}
+        return Reasons(**said_texts, hint="; ".join(hints), question=question)
 
     def _comments(self, group: Merged, kept: list[Place], wraps: bool) -> Iterator[str]:
         assignment = group.assignment
         for each in sorted(group.assignments, key=lambda each: each.line):
             yield f"{self._file.name}:{each.line}: {code(each)}"
+        yield from how_chosen(assignment)
         newest = group.newest
         if newest.target != newest.named and not group.notes:
             yield f"The file names {newest.named}; the class is defined here."
@@ -273,20 +273,3 @@ class FileTranslation:
             each for each in self._file.imported.modules if each.startswith(f"{PACKAGE}.")
         )
         return touched or imported[:1] or [PACKAGE]
-
-
-def _target(places: Sequence[Place]) -> str:
-    """Return the target as it is declared, with its versions where it is not always the same."""
-    versions: dict[str, list[Version]] = {}
-    newest_first = sorted(places, key=_version, reverse=True)
-    for each in newest_first:
-        versions.setdefault(str(each.target), []).append(_version(each))
-    if len(versions) == 1:
-        return next(iter(versions))
-    return " | ".join(f"{target} {covering(found)}" for target, found in versions.items())
-
-
-def _version(place: Place) -> Version:
-    version = place.source.version.version
-    assert version is not None
-    return version

@@ -2,20 +2,26 @@
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from . import syntax
+from .conditions import inverse
+from .effects import changed_inside
+from .imported import Imported
 
 
 class Appliers:
     """The functions of a file that it calls without arguments, or others may, to have it patch.
 
-    Those that something else is done with are none, nor those that it calls under a condition:
-    what they change cannot be said to be changed once.
+    Those that something else is done with are none, nor those that it calls under a condition that
+    `is_said` does not tell a declaration can say: what they change cannot be said to be changed.
     """
 
-    def __init__(self, tree: ast.Module, excluded: set[str]) -> None:
+    def __init__(
+        self, tree: ast.Module, excluded: set[str], is_said: Callable[[ast.expr], bool]
+    ) -> None:
         self._tree = tree
+        self._is_said = is_said
         counts = Counter(syntax.bound_names(tree.body))
         self._nodes = {
             each.name: each
@@ -27,13 +33,33 @@ class Appliers:
             and not each.decorator_list
         }
         self._leave_out()
-        self.calls = {name: list(_bare_calls(node.body)) for name, node in self._nodes.items()}
-        self._called = [each for each in _bare_calls(tree.body) if each in self._nodes]
+        self.calls = {name: list(self._calls(node.body)) for name, node in self._nodes.items()}
+        self._called = [each for each in self._calls(tree.body) if each in self._nodes]
 
     @property
     def names(self) -> list[str]:
-        """The names in the order in which the file calls them; what it does not call is last."""
-        return list(dict.fromkeys([*self.called, *self._nodes]))
+        """The names in the order in which the file calls them; what it does not call is last.
+
+        One that is called by others comes after all of those.
+        """
+        done: list[str] = []
+        open_: set[str] = set()
+
+        def follow(name: str) -> None:
+            if name in self._nodes and name not in open_:
+                open_.add(name)
+                for each in reversed(self.calls[name]):
+                    follow(each)
+                done.append(name)
+
+        for name in reversed(dict.fromkeys([*self._called, *self._roots, *self._nodes])):
+            follow(name)
+        return done[::-1]
+
+    @property
+    def _roots(self) -> list[str]:
+        inner = {each for name, calls in self.calls.items() for each in calls if each != name}
+        return [each for each in self._nodes if each not in inner]
 
     @property
     def called(self) -> list[str]:
@@ -55,16 +81,32 @@ class Appliers:
 
     def roots(self, name: str) -> list[str]:
         """Return those that nobody in the file calls and that call an applier, or are it."""
-        inner = {each for name, calls in self.calls.items() for each in calls if each != name}
-        return [each for each in self._nodes if each not in inner and name in self.reached(each)]
+        return [each for each in self._roots if name in self.reached(each)]
+
+    def _calls(self, statements: Iterable[ast.stmt]) -> Iterator[str]:
+        """Yield the names that are called without arguments and for no result.
+
+        That is in any case, or under a condition that a declaration can say.
+        """
+        for each in statements:
+            name = syntax.called(each)
+            if name:
+                yield name
+            elif isinstance(each, ast.Try):
+                yield from self._calls([*each.body, *each.orelse])
+            elif isinstance(each, ast.If):
+                if self._is_said(each.test):
+                    yield from self._calls(each.body)
+                if each.orelse and self._is_said(inverse(each.test)):
+                    yield from self._calls(each.orelse)
 
     def _leave_out(self) -> None:
         read = _loads(each for each in ast.walk(self._tree) if isinstance(each, syntax.DEFINITIONS))
         called = Counter(_all_calls(self._tree.body))
-        plainly = Counter(_bare_calls(self._tree.body))
+        plainly = Counter(self._calls(self._tree.body))
         while True:
             allowed = Counter(
-                name for node in self._nodes.values() for name in _bare_calls(node.body)
+                name for node in self._nodes.values() for name in self._calls(node.body)
             )
             gone = [
                 name
@@ -75,6 +117,24 @@ class Appliers:
                 return
             for name in gone:
                 del self._nodes[name]
+
+
+def changed_by_calls(
+    statement: ast.stmt, definitions: Mapping[str, syntax.Definition], imported: Imported
+) -> tuple[list[str], list[str]]:
+    """Return what of the file a statement may call, and the paths of others that this changes."""
+    seen: set[str] = set()
+    waiting = list(own_names_called(statement)) + syntax.decorator_names(statement)
+    paths: list[str] = []
+    while waiting:
+        name = waiting.pop(0)
+        node = definitions.get(name)
+        if node is None or name in seen:
+            continue
+        seen.add(name)
+        paths += [path for _, path in changed_inside(node, imported)]
+        waiting += own_names_called(node)
+    return [each for each in definitions if each in seen], paths
 
 
 def own_names_called(node: ast.AST) -> Iterator[str]:
@@ -104,16 +164,6 @@ def _definitions(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
         else:
             for block in syntax.blocks(each):
                 yield from _definitions(block)
-
-
-def _bare_calls(statements: Iterable[ast.stmt]) -> Iterator[str]:
-    """Yield the names that are called in any case, without arguments and for no result."""
-    for each in statements:
-        name = syntax.called(each)
-        if name:
-            yield name
-        elif isinstance(each, ast.Try):
-            yield from _bare_calls([*each.body, *each.orelse])
 
 
 def _all_calls(statements: Iterable[ast.stmt]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from ..check.source import Source
 from ..check.tree import PACKAGE
 from ..patch import Operation
 from ..target import Target
+from .imported import Choice
 from .old_file import Assignment, Given
 
 _FUNCTIONS = ("function", "method", "staticmethod", "classmethod", "property")
@@ -21,7 +22,8 @@ _TRANSPARENT = frozenset({"wraps", "inference_mode", "no_grad", "contextmanager"
 class Place:
     """Where an assignment belongs in one vLLM.
 
-    `named` is the target that the file names, `target` the one to patch. `definition` is where a
+    `named` is the target that the file names, `choice` by which of its paths, and `target` the one
+    to patch. `definition` is where a
     name is defined that the named module only has from elsewhere. `problem` says why the
     operation cannot land there.
     """
@@ -34,6 +36,7 @@ class Place:
     definition: Target | None = None
     problem: str = ""
     notes: tuple[str, ...] = ()
+    choice: Choice | None = None
 
 
 def target_of(path: str, module: str, sources: "tuple[Source, ...] | list[Source]") -> Target:
@@ -131,7 +134,7 @@ def _missing(
             "written for one that had it"
         )
         return Place(source, named, target, "add", notes=(note,))
-    operation = _as_written(assignment.given)
+    operation = as_written(assignment.given)
     problem = resolution.reason + "".join(map(_likely, moves[:1]))
     return Place(source, named, target, operation, problem=problem)
 
@@ -140,7 +143,7 @@ def _likely(move: Move) -> str:
     return f"; it may be {str(move.target)!r} now"
 
 
-def _as_written(given: Given) -> Operation:
+def as_written(given: Given) -> Operation:
     return "replace" if _is_function(given) or _is_class(given) else "set"
 
 

@@ -1,20 +1,22 @@
 """Reading an old patch file: what it assigns to names of others, and what cannot be translated."""
 
 import ast
-import importlib.util
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from ..check.syntax_error import told
-from ..errors import NewPackageError
 from . import effects, syntax
+from .branches import take_either, take_fallback
+from .conditions import Condition, can_be_said, inverse, joined
 from .given import given
-from .imported import OWN, Imported, known_module, package_of
-from .old_file import Assignment, OldFile, Remark, Saved
-from .own_calls import Appliers, own_names_called
+from .imported import OWN, Imported, package_of
+from .old_file import Assignment, OldFile, Remark, Saved, with_readers
+from .own_calls import Appliers, changed_by_calls
+from .parsed_file import parsed_file
+from .scope import Scope
 from .star import assigns_to_unknown
+from .twins import with_twins
 
 
 def read_old_file(
@@ -24,16 +26,7 @@ def read_old_file(
 
     `star` tells the names that a module gives to `from module import *`.
     """
-    try:
-        text = importlib.util.decode_source(path.read_bytes())
-    except OSError as error:
-        raise NewPackageError(f"{str(path)!r} cannot be read: {error.strerror}") from error
-    except (SyntaxError, UnicodeDecodeError) as error:
-        raise NewPackageError(f"{str(path)!r} cannot be decoded: {error}") from error
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError) as error:
-        raise NewPackageError(f"{str(path)!r} is not Python: {told(error)}") from error
+    text, tree = parsed_file(path)
     reader = _Reader(text, tree, package_of(path), star)
     reader.read()
     return OldFile(
@@ -42,7 +35,7 @@ def read_old_file(
         tree=tree,
         package=reader.imported.package,
         imported=reader.imported,
-        assignments=tuple(reader.with_readers()),
+        assignments=tuple(with_readers(reader.assignments, reader.reads)),
         remarks=tuple(sorted(reader.remarks, key=lambda each: each.line)),
         saved=reader.saved,
         called=frozenset(reader.appliers.called),
@@ -50,18 +43,6 @@ def read_old_file(
         roots={each: tuple(reader.appliers.roots(each)) for each in reader.appliers.names},
         needs=reader.needs,
     )
-
-
-@dataclass(frozen=True)
-class _Scope:
-    """Where statements stand, and what that means for what they assign."""
-
-    imported: Imported
-    applier: str = ""
-    nested: Mapping[str, ast.AST | None] = field(default_factory=dict)
-    required: bool = True
-    when: str = ""
-    obstacle: str = ""
 
 
 @dataclass
@@ -81,14 +62,18 @@ class _Reader:
         self._definitions: dict[str, syntax.Definition] = {}
         self._bound = Counter(syntax.bound_names(self.tree.body))
         self._given = effects.given_names(self.tree)
-        self._reads: list[tuple[int, int, str]] = []
-        self.appliers = Appliers(self.tree, self._given)
-        self._own_calls: list[tuple[ast.stmt, _Scope]] = []
+        self.reads: list[tuple[int, int, str]] = []
+        self._values = syntax.values(self.tree.body, self._bound)
+        self.appliers = Appliers(
+            self.tree, self._given, can_be_said(self.tree, self.package, self._values)
+        )
+        self._called_under: dict[str, list[Condition | None]] = {}
+        self._own_calls: list[tuple[ast.stmt, Scope]] = []
         self._tolerated: set[str] = set()
 
     def read(self) -> None:
         """Go through the file as it would be executed, then through the functions it applies."""
-        scope = _Scope(self.imported)
+        scope = Scope(self.imported)
         self._statements(self.tree.body, scope)
         appliers = [each for each in self.appliers.names if each in self._definitions]
         for name in appliers:
@@ -96,53 +81,46 @@ class _Reader:
             local = frozenset(syntax.bound_names(node.body)) - syntax.global_names(node)
             nested = dict.fromkeys(local) | syntax.definitions(node.body)
             required = name not in self._tolerated
-            inner = _Scope(self.imported.inner(*local), name, nested, required)
-            self._statements(node.body, inner)
+            inner = Scope(self.imported.inner(*local), name, nested, required)
+            self._statements(node.body, inner.as_called(self._called_under.get(name, [])))
         for name, node in self._definitions.items():
             if name not in appliers:
                 self._note_inside(node, scope)
         for statement, inner in self._own_calls:
             self._note_call(statement, inner)
 
-    def with_readers(self) -> Iterator[Assignment]:
-        """Yield the assignments, each with where the file reads its target afterwards."""
-        for index, each in enumerate(self.assignments):
-            lines = [
-                line
-                for done, line, path in self._reads
-                if done > index and f"{path}.".startswith(f"{each.path}.")
-            ]
-            yield replace(each, read_at=lines[0]) if lines else each
-
-    def _note_inside(self, node: syntax.Definition, scope: _Scope) -> None:
+    def _note_inside(self, node: syntax.Definition, scope: Scope) -> None:
         """Take note of what a definition changes when it is called: it goes on doing so."""
         reason = f"it is done whenever {node.name} is called, and stays in the copy"
         for inner, _ in effects.changed_inside(node, self.imported):
             self._remark(inner, reason, replace(scope, obstacle=""), stays=False)
 
-    def _note_call(self, statement: ast.stmt, scope: _Scope) -> None:
+    def _note_call(self, statement: ast.stmt, scope: Scope) -> None:
         """Take note of a call of what the file defines, if that changes something of others."""
-        seen: set[str] = set()
-        waiting = list(own_names_called(statement)) + syntax.decorator_names(statement)
-        paths: list[str] = []
-        while waiting:
-            name = waiting.pop(0)
-            node = self._definitions.get(name)
-            if node is None or name in seen:
-                continue
-            seen.add(name)
-            paths += [path for _, path in effects.changed_inside(node, self.imported)]
-            waiting += own_names_called(node)
+        called, paths = changed_by_calls(statement, self._definitions, scope.imported)
         if paths:
-            names = ", ".join(each for each in self._definitions if each in seen)
-            reason = scope.obstacle or f"what {names} does here cannot be followed"
+            reason = scope.obstacle or f"what {', '.join(called)} does here cannot be followed"
             self._remark(statement, reason, scope, paths=paths)
 
-    def _statements(self, statements: Iterable[ast.stmt], scope: _Scope) -> None:
+    def _statements(self, statements: Iterable[ast.stmt], scope: Scope) -> None:
         for statement in statements:
             self._statement(statement, scope)
+            if scope.applier:
+                scope = self._after(statement, scope)
 
-    def _statement(self, statement: ast.stmt, scope: _Scope) -> None:
+    def _after(self, statement: ast.stmt, scope: Scope) -> Scope:
+        """Return the scope of what comes after a statement that may leave an applier."""
+        if isinstance(statement, ast.Try):
+            leaves = any(syntax.leaves(handler.body) for handler in statement.handlers)
+            return replace(scope, required=False) if leaves else scope
+        if not isinstance(statement, ast.If) or not syntax.leaves(statement.body):
+            return scope
+        if syntax.is_done_once(statement.test, self._definitions[scope.applier]):
+            return scope
+        obstacle = f"it is after `{syntax.guard(statement)}`"
+        return scope.under(inverse(statement.test), self._values, obstacle)
+
+    def _statement(self, statement: ast.stmt, scope: Scope) -> None:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
             scope.imported.read(statement)
             self._note_own(statement, scope)
@@ -161,7 +139,7 @@ class _Reader:
         else:
             self._simple(statement, scope)
 
-    def _note_own(self, statement: "ast.Import | ast.ImportFrom", scope: _Scope) -> None:
+    def _note_own(self, statement: "ast.Import | ast.ImportFrom", scope: Scope) -> None:
         """Take note of what the copy goes on importing from the package that the file is in."""
         if not isinstance(statement, ast.ImportFrom):
             return
@@ -172,7 +150,7 @@ class _Reader:
         elif self.package and base.partition(".")[0] == self.package.partition(".")[0]:
             self.needs.setdefault(base, statement.lineno)
 
-    def _definition(self, node: syntax.Definition, scope: _Scope) -> None:
+    def _definition(self, node: syntax.Definition, scope: Scope) -> None:
         for decorator in node.decorator_list:
             touched = list(effects.targets_of_decorator(decorator, scope.imported))
             if touched:
@@ -184,37 +162,60 @@ class _Reader:
         if not scope.applier and self._bound[node.name] == 1:
             self._definitions[node.name] = node
 
-    def _if(self, statement: ast.If, scope: _Scope) -> None:
+    def _if(self, statement: ast.If, scope: Scope) -> None:
         if syntax.is_main(statement.test):
             return
-        condition = effects.condition_on_environment(statement.test, scope.imported)
         if syntax.is_type_checking(statement.test):
             self._statements(statement.body, scope)
-        elif condition and not statement.orelse and not scope.when:
-            self._statements(statement.body, replace(scope, when=condition))
-        elif effects.asks_for_what_is_assigned(statement, scope.imported):
+            return
+        if effects.asks_for_what_is_assigned(statement, scope.imported):
             self._statements(statement.body, replace(scope, required=False))
-        else:
-            obstacle = scope.obstacle or f"it is under the condition `{syntax.head(statement)}`"
-            for block in (statement.body, statement.orelse):
-                self._statements(block, replace(scope, obstacle=obstacle))
+            return
+        obstacle = f"it is under the condition `{syntax.head(statement)}`"
+        tests = (statement.test, inverse(statement.test))
+        names = (scope.imported.inner(), scope.imported.inner())
+        versions = scope.versions(tests, self._values)
+        for test, inner, block in zip(
+            tests, names, (statement.body, statement.orelse), strict=True
+        ):
+            self._statements(
+                block, replace(scope.under(test, self._values, obstacle), imported=inner)
+            )
+        take_either(scope.imported, names, versions)
 
-    def _try(self, statement: ast.Try, scope: _Scope) -> None:
+    def _try(self, statement: ast.Try, scope: Scope) -> None:
         tolerant = any(map(syntax.is_tolerant, statement.handlers))
         body = replace(scope, required=scope.required and not tolerant)
+        before = len(self.assignments)
         self._statements([*statement.body, *statement.orelse], body)
-        known = dict(scope.imported.paths)
+        tried = set(syntax.bound_names(statement.body))
         for handler in statement.handlers:
-            obstacle = scope.obstacle or "it is in an `except` block"
-            self._statements(handler.body, replace(scope, obstacle=obstacle))
-        scope.imported.paths.update(known)  # what the `try` block imports comes first
+            self._handler(handler, scope, before, tried)
         self._statements(statement.finalbody, scope)
 
-    def _simple(self, statement: ast.stmt, scope: _Scope) -> None:
+    def _handler(
+        self, handler: ast.ExceptHandler, scope: Scope, before: int, tried: set[str]
+    ) -> None:
+        """Read an `except` block: it may do elsewhere what the `try` block could not do."""
+        tolerant = syntax.is_tolerant(handler)
+        obstacle = scope.obstacle or "it is in an `except` block"
+        may_be_twins = tolerant and not scope.obstacle and syntax.only_assigns(handler.body)
+        imported = scope.imported.inner()
+        inner = replace(scope, imported=imported, obstacle="" if may_be_twins else obstacle)
+        after = len(self.assignments)
+        self._statements(handler.body, inner)
+        paired, alone = with_twins(self.assignments[before:after], self.assignments[after:])
+        self.assignments[before:] = paired
+        for each in alone:
+            self._remark(each.statement, obstacle, scope, paths=[each.path])
+        if tolerant:
+            take_fallback(scope.imported, imported, tried)
+
+    def _simple(self, statement: ast.stmt, scope: Scope) -> None:
         assigned = list(effects.assigned(statement, scope.imported))
         changed = list(effects.changed(statement, scope.imported, calls=not scope.applier))
         for path in effects.read(statement, scope.imported):
-            self._reads.append((len(self.assignments), statement.lineno, path))
+            self.reads.append((len(self.assignments), statement.lineno, path))
         call = syntax.called(statement)
         if call in self.appliers.calls:
             self._follow(call, statement, scope)
@@ -236,42 +237,50 @@ class _Reader:
         else:
             self._bind(statement, scope)
 
-    def _follow(self, call: str, statement: ast.stmt, scope: _Scope) -> None:
+    def _follow(self, call: str, statement: ast.stmt, scope: Scope) -> None:
         """Take note of a call of a function that applies patches; those are read in their turn."""
         reached = self.appliers.reached(call)
+        condition = None if scope.obstacle else scope.condition
+        self._called_under.setdefault(call, []).append(condition)
         if not scope.applier:
             self.calls[statement.lineno] = tuple(reached)
         if not scope.required:
             self._tolerated.update(reached)
 
-    def _assign(self, statement: ast.stmt, assigned: list[effects.Assigned], scope: _Scope) -> None:
+    def _assign(self, statement: ast.stmt, assigned: list[effects.Assigned], scope: Scope) -> None:
         for each in assigned:
+            vllm, choices = scope.condition.vllm, each.choices
+            if len(choices) == 1:
+                vllm = joined(vllm, choices[0].vllm)
+                choices = (replace(choices[0], vllm=""),)
             self.assignments.append(
                 Assignment(
                     line=statement.lineno,
                     path=each.path,
-                    module=known_module(each.path, scope.imported.modules),
                     given=given(
                         self.text, each.value, self._definitions, self._bound, scope.nested
                     ),
                     statement=statement,
                     applier=scope.applier,
                     required=scope.required,
-                    when=scope.when,
+                    when=scope.condition.when,
+                    vllm=vllm,
+                    choices=choices,
                 )
             )
 
-    def _bind(self, statement: ast.stmt, scope: _Scope) -> None:
+    def _bind(self, statement: ast.stmt, scope: Scope) -> None:
         """Follow `alias = vllm.x.C` and `original = vllm.x.C.m`; other names are the file's own."""
         for name in syntax.bound_names([statement]):
             value = getattr(statement, "value", None)
             path = scope.imported.foreign(value) if isinstance(value, ast.expr) else None
-            scope.imported.forget(name)
             if path is None:
+                scope.imported.forget(name)
                 if isinstance(value, ast.expr):
                     scope.imported.derive(name, value)
                 continue
-            scope.imported.paths[name] = path
+            assert isinstance(value, ast.expr)
+            scope.imported.bind(name, scope.imported.choices_of(value))
             if not scope.applier and not scope.obstacle and self._bound[name] == 1:
                 self.saved[name] = Saved(name, path, statement)
 
@@ -279,7 +288,7 @@ class _Reader:
         self,
         node: ast.stmt,
         reason: str,
-        scope: _Scope,
+        scope: Scope,
         *,
         paths: Iterable[str] = (),
         stays: bool = True,

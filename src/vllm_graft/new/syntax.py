@@ -2,7 +2,7 @@
 
 import ast
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias, TypeGuard
 
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -127,6 +127,57 @@ def is_tolerant(handler: ast.ExceptHandler) -> bool:
         return True
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     return any(ast.unparse(kind).rpartition(".")[2] in _TOLERATED for kind in kinds)
+
+
+def values(statements: Iterable[ast.stmt], bound: Mapping[str, int]) -> dict[str, ast.expr]:
+    """Return what the names stand for that statements bind once, by a plain assignment."""
+    return {
+        target.id: each.value
+        for each in statements
+        if isinstance(each, ast.Assign)
+        for target in each.targets
+        if isinstance(target, ast.Name) and bound[target.id] == 1
+    }
+
+
+def guard(statement: ast.If) -> str:
+    """Return a condition with the first line of what is done under it."""
+    return f"{head(statement)}: {ast.unparse(statement.body[-1]).splitlines()[0]}"
+
+
+def is_done_once(test: ast.expr, function: ast.AST) -> bool:
+    """Tell whether a test asks for what a function sets itself, so as to do something once."""
+    written = {constant for each in ast.walk(function) for constant in _written(each)}
+    asked = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
+    asked |= {node.attr for node in ast.walk(test) if isinstance(node, ast.Attribute)}
+    asked |= {
+        node.value
+        for node in ast.walk(test)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    return bool(asked & written)
+
+
+def _written(node: ast.AST) -> Iterator[str]:
+    """Yield the names of attributes and globals that a node of a function gives a value."""
+    if isinstance(node, ast.Global):
+        yield from node.names
+    elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        yield node.attr
+    elif is_call_of(node, "setattr") and len(node.args) == 3:
+        name = node.args[1]
+        if isinstance(name, ast.Constant) and isinstance(name.value, str):
+            yield name.value
+
+
+def leaves(block: list[ast.stmt]) -> bool:
+    """Tell whether a block ends with leaving its function."""
+    return isinstance(block[-1], ast.Return)
+
+
+def only_assigns(block: list[ast.stmt]) -> bool:
+    """Tell whether a block does nothing but import and assign."""
+    return all(isinstance(each, (ast.Import, ast.ImportFrom, ast.Assign)) for each in block)
 
 
 def decorator_names(node: ast.stmt) -> list[str]:

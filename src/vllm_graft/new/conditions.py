@@ -1,0 +1,273 @@
+"""Conditions of an old file, in the words that a declaration has for them: `when=` and versions."""
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
+
+from ..ranges import written
+from .imported import Imported, constant
+
+_OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.GtE,
+    ast.GtE: ast.Lt,
+    ast.Gt: ast.LtE,
+    ast.LtE: ast.Gt,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+_SIGNS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.GtE: ">=",
+    ast.Gt: ">",
+    ast.LtE: "<=",
+}
+_SWAPPED = {"==": "==", "!=": "!=", "<": ">", ">": "<", ">=": "<=", "<=": ">="}
+_VERSION_IS = "vllm_version_is"
+"""What vLLM's hardware plugins call their function that compares with one release."""
+_VERSIONS = frozenset({"vllm.__version__", "vllm.version.__version__"})
+_PARSERS = frozenset({"Version", "parse"})
+_MINOR = re.compile(r"((?:\d+\.)*\d+)\.|(\d+\.\d\d+)")
+"""What a version may start with that no version of another minor release starts with."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What has to hold: of the environment, as the text of `when=`, and of vLLM's version."""
+
+    when: str = ""
+    vllm: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.when or self.vllm)
+
+    def __and__(self, other: "Condition") -> "Condition":
+        return Condition(_both(self.when, other.when, "and"), joined(self.vllm, other.vllm))
+
+    def __or__(self, other: "Condition") -> "Condition | None":
+        """Return that one of two holds; None where a declaration cannot say that."""
+        if self == other:
+            return self
+        if self.vllm != other.vllm:
+            return None
+        if not self.when or not other.when:
+            return Condition("", self.vllm)
+        return Condition(_both(self.when, other.when, "or"), self.vllm)
+
+
+def joined(*specifiers: str) -> str:
+    """Return the specifier of the versions that are in each of these."""
+    found = SpecifierSet(",".join(filter(None, specifiers)))
+    exact = [each for each in found if each.operator == "==" and "*" not in each.version]
+    if exact and found.contains(exact[0].version, prereleases=True):
+        return str(exact[0])
+    kept = [each for each in found if not _is_idle(each, found)]
+    return written(SpecifierSet(",".join(map(str, kept))))
+
+
+def _is_idle(specifier: Specifier, among: SpecifierSet) -> bool:
+    """Tell whether a clause leaves out a version that another one leaves out."""
+    if specifier.operator != "!=" or "*" in specifier.version:
+        return False
+    others = SpecifierSet(",".join(str(each) for each in among if each != specifier))
+    return not others.contains(specifier.version, prereleases=True)
+
+
+def _both(first: str, second: str, word: str) -> str:
+    if not first or not second or first == second:
+        return first or second
+    return f"{operand(first)} {word} {operand(second)}"
+
+
+def operand(text: str) -> str:
+    """Return a test as it may stand beside `and`."""
+    parsed = ast.parse(text, mode="eval").body
+    is_loose = isinstance(parsed, (ast.IfExp, ast.Lambda, ast.NamedExpr)) or (
+        isinstance(parsed, ast.BoolOp) and isinstance(parsed.op, ast.Or)
+    )
+    return f"({text})" if is_loose else text
+
+
+def condition(
+    test: ast.expr, imported: Imported, values: Mapping[str, ast.expr]
+) -> Condition | None:
+    """Return what a test asks; None where a declaration cannot say it.
+
+    `values` are the expressions that names of the file stand for.
+    """
+    return _condition(_expanded(test, imported, values), imported)
+
+
+def can_be_said(
+    tree: ast.Module, package: str, values: Mapping[str, ast.expr]
+) -> Callable[[ast.expr], bool]:
+    """Return what tells, by all imports of a file, whether a declaration can say a condition.
+
+    Where a condition stands, its names may mean something else: that is to be asked again.
+    """
+    imported = Imported(package)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            imported.read(node)
+    return lambda test: condition(test, imported, values) is not None
+
+
+def inverse(test: ast.expr) -> ast.expr:
+    """Return the test that holds where another does not."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return test.operand
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        opposite = _OPPOSITE[type(test.ops[0])]()
+        return ast.Compare(test.left, [opposite], test.comparators)
+    return ast.UnaryOp(ast.Not(), test)
+
+
+def _condition(test: ast.expr, imported: Imported) -> Condition | None:
+    when = _on_environment(test)
+    if when:
+        return Condition(when=when)
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        parts = [_condition(each, imported) for each in test.values]
+        found = Condition()
+        for part in parts:
+            if part is None:
+                return None
+            found &= part
+        return found
+    vllm = _on_version(test, imported)
+    return Condition(vllm=vllm) if vllm else None
+
+
+def _expanded(test: ast.expr, imported: Imported, values: Mapping[str, ast.expr]) -> ast.expr:
+    copy = ast.parse(ast.unparse(test), mode="eval").body
+    expanded: ast.expr = _Expanded(imported, values).visit(copy)
+    return expanded
+
+
+class _Expanded(ast.NodeTransformer):
+    """Puts what names stand for in their place."""
+
+    def __init__(self, imported: Imported, values: Mapping[str, ast.expr]) -> None:
+        self._imported = imported
+        self._values = values
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        path = self._imported.paths.get(node.id)
+        if path in ("os", "os.environ", "os.getenv"):
+            return ast.parse(path, mode="eval").body
+        value = self._values.get(node.id) if path is None else None
+        if value is not None:
+            rest = {name: each for name, each in self._values.items() if name != node.id}
+            return _expanded(value, self._imported, rest)
+        return ast.Name(f"{node.id}_") if node.id == "os" else node  # the file's own `os`
+
+
+def _on_environment(test: ast.expr) -> str:
+    """Return a test on environment variables in the words of `when=`; empty for another."""
+    names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
+    if names - {"os", "bool", "int", "str"} or "os" not in names:
+        return ""
+    text = re.sub(r"'([^'\"\\\\]*)'", r'"\1"', ast.unparse(test))
+    text = text.replace("os.environ", "environment.environ")
+    text = text.replace("os.getenv(", "environment.environ.get(")
+    return "" if re.search(r"\bos\b", text) else text
+
+
+def _on_version(test: ast.expr, imported: Imported) -> str:
+    """Return the versions of vLLM for which a test holds; empty for another test."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _opposite(_on_version(test.operand, imported))
+    if isinstance(test, ast.Call):
+        return _of_call(test, imported)
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return ""
+    operator, other = test.ops[0], test.comparators[0]
+    if isinstance(operator, (ast.In, ast.NotIn)) and _is_version(test.left, imported):
+        found = _of_set(other)
+        return found if isinstance(operator, ast.In) else _opposite(found)
+    sign = _SIGNS.get(type(operator), "")
+    if _is_version(other, imported):
+        test, other, sign = ast.Compare(other, test.ops, [test.left]), test.left, _SWAPPED[sign]
+    if not sign or not _is_version(test.left, imported):
+        return ""
+    is_text = constant(other) is not None
+    if is_text != _is_text(test.left, imported) or (is_text and sign not in ("==", "!=")):
+        return ""  # texts are not ordered as versions are
+    return _checked(f"{sign}{constant(other) or _parsed(other)}")
+
+
+def _opposite(specifier: str) -> str:
+    """Return the versions that a specifier leaves out; empty where it has several clauses."""
+    match = re.fullmatch(r"(==|!=|<=|>=|<|>)([^,]+)", specifier)
+    if match is None:
+        return ""
+    opposites = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+    return f"{opposites[match[1]]}{match[2]}"
+
+
+def _of_call(call: ast.Call, imported: Imported) -> str:
+    function = ast.unparse(call.func).rpartition(".")[2]
+    text = constant(call.args[0]) if len(call.args) == 1 else None
+    if function == _VERSION_IS and text:
+        return _checked(f"=={text}")
+    if not isinstance(call.func, ast.Attribute) or len(call.args) != 1:
+        return ""
+    if function == "contains" and _is_version(call.args[0], imported):
+        return _of_set(call.func.value)
+    if function == "startswith" and text and _is_text(call.func.value, imported):
+        match = _MINOR.fullmatch(text)
+        return _checked(f"=={match[1] or match[2]}.*") if match else ""
+    return ""
+
+
+def _of_set(expression: ast.expr) -> str:
+    is_call = isinstance(expression, ast.Call) and len(expression.args) == 1
+    if is_call and _last_name(expression) == "SpecifierSet":
+        assert isinstance(expression, ast.Call)
+        return _checked(constant(expression.args[0]) or "")
+    return ""
+
+
+def _last_name(expression: ast.expr) -> str:
+    function = expression.func if isinstance(expression, ast.Call) else expression
+    return ast.unparse(function).rpartition(".")[2]
+
+
+def _is_version(expression: ast.expr, imported: Imported) -> bool:
+    """Tell whether an expression is vLLM's version, as a text or parsed."""
+    if isinstance(expression, ast.Call) and _last_name(expression) in _PARSERS:
+        return len(expression.args) == 1 and _is_text(expression.args[0], imported)
+    return _is_text(expression, imported)
+
+
+def _is_text(expression: ast.expr, imported: Imported) -> bool:
+    """Tell whether an expression is the text of vLLM's version."""
+    if isinstance(expression, ast.Call) and len(expression.args) == 1:
+        asks = imported.path(expression.func) in _METADATA
+        return asks and constant(expression.args[0]) == "vllm"
+    return imported.path(expression) in _VERSIONS
+
+
+_METADATA = ("importlib.metadata.version", "importlib_metadata.version")
+
+
+def _parsed(expression: ast.expr) -> str:
+    """Return the version that an expression parses; empty where it is no text."""
+    if isinstance(expression, ast.Call) and _last_name(expression) in _PARSERS:
+        return constant(expression.args[0]) or "" if expression.args else ""
+    return ""
+
+
+def _checked(specifier: str) -> str:
+    try:
+        return written(SpecifierSet(specifier)) if specifier else ""
+    except InvalidSpecifier:
+        return ""

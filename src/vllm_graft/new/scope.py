@@ -1,0 +1,55 @@
+"""Where statements of an old file stand, and what that means for what they do."""
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from . import effects
+from .conditions import Condition, condition
+from .imported import Imported
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where statements stand, and what that means for what they assign.
+
+    `applier` is the function that they are in, `nested` are its names, with those of them that are
+    functions. What they do is done under a `condition`; an `obstacle` says why it cannot be
+    translated.
+    """
+
+    imported: Imported
+    applier: str = ""
+    nested: Mapping[str, ast.AST | None] = field(default_factory=dict)
+    required: bool = True
+    condition: Condition = field(default_factory=Condition)
+    obstacle: str = ""
+
+    def under(self, test: ast.expr, values: Mapping[str, ast.expr], obstacle: str) -> "Scope":
+        """Return the scope of what is done where a test holds.
+
+        `obstacle` is what to say where a declaration cannot say the test.
+        """
+        if effects.asks_whether_imported(test, self.imported):
+            return replace(self, required=False)
+        found = condition(test, self.imported, values)
+        if found is None:
+            return replace(self, obstacle=self.obstacle or obstacle)
+        return replace(self, condition=self.condition & found)
+
+    def versions(
+        self, tests: tuple[ast.expr, ast.expr], values: Mapping[str, ast.expr]
+    ) -> tuple[str, str]:
+        """Return the versions of vLLM that each of two tests asks for, empty if not only that."""
+        found = [condition(each, self.imported, values) or Condition() for each in tests]
+        first, second = (each.vllm if not each.when else "" for each in found)
+        return first, second
+
+    def as_called(self, under: "list[Condition | None]") -> "Scope":
+        """Return the scope of a function that is called under one of these conditions."""
+        found, *others = under or [Condition()]
+        for other in others:
+            found = found | other if found is not None and other is not None else None
+        if found is None:
+            return replace(self, obstacle=f"{self.applier} is called under several conditions")
+        return replace(self, condition=found)
