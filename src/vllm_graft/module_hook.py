@@ -238,7 +238,7 @@ class ModuleHook:
     def _fail(self, patch: Patch, error: ApplyError) -> None:
         message = (
             f"patch {patch.id!r} cannot be applied to {patch.declared_target}: {error}.\n"
-            f"  vLLM: {self._plan.vllm}; the patch is for {patch.vllm}\n"
+            f"  vLLM: {self._plan.vllm}; the patch is for {patch.versions}\n"
             f"  declared at: {patch.location}\n"
             f"  process: {PROCESS.name} ({', '.join(sorted(PROCESS.roles))})\n"
             f"  to go on without it: VLLM_GRAFT_PATCHES=-{patch.id}"

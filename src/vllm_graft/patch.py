@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 from packaging.specifiers import SpecifierSet
 
 from .errors import ConflictError
-from .ranges import overlap
+from .ranges import overlap, written
 from .target import Target, is_lazy
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Candidate:
     vllm: SpecifierSet | None = None
 
     def __str__(self) -> str:
-        return f"{self.target} {self.vllm}" if self.vllm is not None else str(self.target)
+        return str(self.target) if self.vllm is None else f"{self.target} {written(self.vllm)}"
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,11 @@ class Patch:
     def declared_target(self) -> str:
         """The target as it was declared, with all its candidates."""
         return " | ".join(map(str, self.candidates)) or str(self.target)
+
+    @property
+    def versions(self) -> str:
+        """The range of vLLM versions as it is told: lower bound first."""
+        return written(self.vllm)
 
     @property
     def requires(self) -> "tuple[Requirement, ...]":
@@ -166,9 +171,9 @@ def raise_if_conflicting(first: Patch, second: Patch) -> None:
         and overlap(first.vllm, second.vllm)
     ):
         raise ConflictError(
-            f"{second.location}: patch {second.id!r} ({second.operation}, vLLM "
-            f"{second.vllm}) and patch {first.id!r} ({first.operation}, vLLM {first.vllm}, "
-            f"{first.location}) both claim {second.target}, and the second would discard the "
-            "first. Make one of them a `wrap`, make their ranges disjoint, or exclude one with "
+            f"{second.location}: patch {second.id!r} ({second.operation}, vLLM {second.versions}) "
+            f"and patch {first.id!r} ({first.operation}, vLLM {first.versions}, {first.location}) "
+            f"both claim {second.target}, and the second would discard the first. "
+            "Make one of them a `wrap`, make their ranges disjoint, or exclude one with "
             f"VLLM_GRAFT_PATCHES=-{second.id}."
         )

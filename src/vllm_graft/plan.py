@@ -20,6 +20,7 @@ from .models.registry import of_others
 from .order import in_order
 from .patch import EXCLUSIVE, Candidate, Patch, raise_if_conflicting
 from .provided import addition_to, provided_by
+from .ranges import written, written_requirement
 from .settings import Settings
 from .sources import exists
 from .target import Target
@@ -154,7 +155,7 @@ def _decide(patch: Patch, environment: Environment, settings: Settings) -> Decis
     if not settings.selection.selects(patch.id):
         return Decision(patch, "selection", "not selected by VLLM_GRAFT_PATCHES")
     if vllm.version is not None and not vllm.matches(patch.vllm):
-        return Decision(patch, "version", f"vLLM {vllm} is outside {patch.vllm}")
+        return Decision(patch, "version", f"vLLM {vllm} is outside {patch.versions}")
     candidates = [
         each
         for each in patch.candidates
@@ -220,14 +221,16 @@ def _unmet(requirement: "Requirement", environment: Environment) -> str | None:
         return None
     version = environment.installed(requirement.name)
     if version is None:
-        return f"requires {requirement}, which is not installed"
+        return f"requires {written_requirement(requirement)}, which is not installed"
     try:
         found = Version(version)
         forms = (found, Version(found.public))  # a local part counts where one is asked for
         met = any(requirement.specifier.contains(form, prereleases=True) for form in forms)
     except InvalidVersion:  # a version from the time before PEP 440
         met = not requirement.specifier
-    return None if met else f"requires {requirement}, and {version} is installed"
+    return (
+        None if met else f"requires {written_requirement(requirement)}, and {version} is installed"
+    )
 
 
 def _holds(patch: Patch, environment: Environment) -> bool:
@@ -282,7 +285,8 @@ def _beyond_known(decisions: Iterable[Decision], vllm: VllmVersion) -> tuple[str
     if vllm.matches(KNOWN) or not skipped:
         return ()
     return (
-        f"built-in patches know vLLM {KNOWN}, and this is {vllm}; skipped: {', '.join(skipped)}",
+        f"built-in patches know vLLM {written(KNOWN)}, and this is {vllm}; "
+        f"skipped: {', '.join(skipped)}",
     )
 
 

@@ -1,9 +1,13 @@
 """Ranges of versions: whether two have a version in common, and how they are written."""
 
 import re
+from typing import TYPE_CHECKING
 
 from packaging.specifiers import Specifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 
 def overlap(a: SpecifierSet, b: SpecifierSet) -> bool:
@@ -54,11 +58,17 @@ def _next(version: Version) -> str:
 
 
 def written(specifiers: SpecifierSet) -> str:
-    """Return a range as people write it: the lower bound, the upper one, what is left out.
+    """Return a range as people write it: lower bound, upper bound, what is left out.
 
     `packaging` orders clauses by their text, `<0.34,>=0.27.1`.
     """
     return ",".join(map(str, sorted(specifiers, key=_place)))
+
+
+def written_requirement(requirement: "Requirement") -> str:
+    """Return a requirement on a distribution, with its range as people write it."""
+    range_ = str(requirement.specifier)
+    return str(requirement).replace(range_, written(requirement.specifier), 1)
 
 
 _PLACES = {"===": 0, "==": 0, "~=": 1, ">=": 1, ">": 1, "<": 2, "<=": 2, "!=": 3}

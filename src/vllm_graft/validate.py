@@ -10,6 +10,7 @@ from packaging.version import InvalidVersion, Version
 
 from .errors import DeclarationError
 from .patch import ROLES, Candidate, Location, Operation, Patch, PatchOptions
+from .ranges import written_requirement
 from .target import Target, is_lazy, is_module
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def _requirement(text: str) -> str:
     from packaging.requirements import InvalidRequirement, Requirement
 
     try:
-        return str(Requirement(text))
+        return written_requirement(Requirement(text))
     except InvalidRequirement as error:
         raise _Mistake(
             f"requires={text!r} is not a requirement ({str(error).splitlines()[0]})",

@@ -28,7 +28,7 @@ def test_a_missing_name_ends_the_engine(missing_name: Outcome) -> None:
         "patch 'acme/missing-name'",
         "vllm.v1.core.sched.scheduler:Scheduler.no_such_method",
         "_version.py)",
-        "the patch is for <0.33,>=0.27.1",
+        "the patch is for >=0.27.1,<0.33",
         "patches.py:",
         "process: EngineCore (engine_core)",
         "VLLM_GRAFT_PATCHES=-acme/missing-name",

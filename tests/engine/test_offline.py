@@ -111,7 +111,7 @@ def test_a_skip_is_traced_with_its_reason(patched: Outcome) -> None:
         if line["event"] == "skip" and line["patch"] == "acme/for-old-releases"
     ]
     assert skips
-    assert all("is outside <0.20,>=0.18" in detail for detail in skips)
+    assert all("is outside >=0.18,<0.20" in detail for detail in skips)
 
 
 @pytest.mark.parametrize("role", ["main", "engine_core", "worker"])

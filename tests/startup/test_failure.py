@@ -99,7 +99,7 @@ def test_message(installed: Interpreter, vllm: FakeVllm, kind: str) -> None:
         "'acme/missing'",
         TARGETS[kind],
         f"{VERSION} (from {vllm.folder / 'vllm' / '_version.py'})",
-        "<0.40,>=0.30",
+        ">=0.30,<0.40",
         f"{vllm.folder / 'acme_patches.py'}:",
         "MainProcess (main)",
         "VLLM_GRAFT_PATCHES=-acme/missing",

@@ -66,7 +66,7 @@ def test_a_mistake_in_one_place_is_refused(operation: str, text: str, words: lis
     [
         ("run", "a | b.c", ["a", "b.c"]),
         ("run", "a <0.30 | b.c", ["a <0.30", "b.c"]),
-        ("wrap", "a:f>=0.27 , <0.30|b:C.f", ["a:f <0.30,>=0.27", "b:C.f"]),
+        ("wrap", "a:f>=0.27 , <0.30|b:C.f", ["a:f >=0.27,<0.30", "b:C.f"]),
         (
             "wrap",
             "a:f ~=0.30 | b:f ==0.29.* | c:f !=0.28",
@@ -102,7 +102,7 @@ def catalog(write: Write) -> Catalog:
 def test_list_shows_all_places(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A list is of declarations, and depends on no vLLM."""
     monkeypatch.setattr(LIST, "load_catalog", lambda: catalog)
-    all_of_them = "gone:f <0.30,>=0.27 | absent:f | subject:f"
+    all_of_them = "gone:f >=0.27,<0.30 | absent:f | subject:f"
 
     found = CliRunner().invoke(LIST.list_patches, ["--json"])
     assert json.loads(found.output)["patches"][0]["target"] == all_of_them

@@ -89,7 +89,7 @@ def test_the_document_is_what_it_is(project: Project) -> None:
         "- **How**: Keep \\| them.\n"
         "- **Upstream**: <https://example.org/pull/40_860_>, and \\_more\\_\n"
         "- **Removal**: When \\*all\\* is \\`well\\`.\n"
-        "- **Versions**: `<0.34,>=0.31`\n\n"
+        "- **Versions**: `>=0.31,<0.34`\n\n"
         "| vLLM | state | |\n|---|---|---|\n"
         "| 0.31.0, 0.32.0 | ok |  |\n"
         "| 0.33.0 | moved | it is at vllm.c:g |\n"

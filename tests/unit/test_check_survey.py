@@ -107,7 +107,7 @@ def test_a_patch_has_findings(
 def test_findings_say_what_to_do(row: Callable[..., Row]) -> None:
     wide = {each.rule: each.message for each in row(vllm=">=0.30,<0.34").findings}
     assert wide["range-too-wide"] == (
-        "<0.34,>=0.30 includes 0.32.0, 0.33.0, where it cannot land; of those checked it would "
+        ">=0.30,<0.34 includes 0.32.0, 0.33.0, where it cannot land; of those checked it would "
         "apply to 0.30.0, 0.31.0"
     )
     assert "it is at vllm.b:f (vllm/b.py:1, 67% alike)" in wide["moved"]
@@ -115,7 +115,7 @@ def test_findings_say_what_to_do(row: Callable[..., Row]) -> None:
     assert gaps == "yet to be written: why=, remove="
     fixed = row(fixed_by="0.31").findings[0].message
     assert fixed == (
-        "remove it, or end its range <0.32,>=0.30 below 0.31.0: vLLM has the fix since 0.31"
+        "remove it, or end its range >=0.30,<0.32 below 0.31.0: vLLM has the fix since 0.31"
     )
 
 
@@ -129,7 +129,7 @@ def test_the_advice_for_a_fix_is_the_same_on_every_vllm(row: Callable[..., Row])
     found = row(fixed_by="0.31", vllm=">=0.30,!=0.32.0,<0.40").findings
     said = [each.message for each in found if each.rule == "fixed"]
     assert len(said) == 2
-    assert all("or end its range !=0.32.0,<0.40,>=0.30 below 0.31.0: " in each for each in said)
+    assert all("or end its range >=0.30,<0.40,!=0.32.0 below 0.31.0: " in each for each in said)
     everywhere = row(fixed_by="0.30").findings[0].message
     assert everywhere == "remove it: vLLM has the fix since 0.30"
 

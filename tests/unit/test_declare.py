@@ -107,7 +107,7 @@ def test_every_keyword(patches: PatchSet) -> None:
         required=False,
         process=frozenset({"worker", "engine_core"}),
         when=condition,
-        requirements=("torch<2.12,>=2.11", 'flash-attn; sys_platform == "linux"'),
+        requirements=("torch>=2.11,<2.12", 'flash-attn; sys_platform == "linux"'),
         order=-3,
         after=("acme/other", "elsewhere/thing"),
         together="kv",

@@ -200,7 +200,7 @@ except Exception as error:
         "patch 'acme/around' cannot be applied to engine:resolv",
         "engine has no 'resolv'. Did you mean 'resolve'?",
         "0.32.0 (from a test)",
-        "the patch is for <0.33,>=0.27",
+        "the patch is for >=0.27,<0.33",
         "<string>:4",
         "MainProcess (main)",
         "VLLM_GRAFT_PATCHES=-acme/around",

@@ -199,7 +199,7 @@ def test_each_alternative_is_looked_for_in_each_vllm(workshop: Workshop) -> None
 
 
 def test_an_alternative_that_no_checked_vllm_has_is_a_gap(workshop: Workshop) -> None:
-    """Also where the file says when the patch can go: a place that nobody looked at is asked for."""
+    """Also where the file says when the patch can go: nobody has looked at that place."""
     said = "# Remove when: upstream has it.\n"
     file = workshop.old(FALLBACK.replace("Engine.step =", f"{said}Engine.step ="))
     done = workshop.translated(file)

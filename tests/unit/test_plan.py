@@ -10,6 +10,7 @@ from vllm_graft.builtin import BUILTIN, KNOWN, builtin_sets
 from vllm_graft.catalog import Catalog
 from vllm_graft.errors import ConflictError, DeclarationError, UnknownVersionError
 from vllm_graft.plan import Plan, is_required, make_plan
+from vllm_graft.ranges import written
 from vllm_graft.settings import Selection, Settings
 from vllm_graft.target import Target
 from vllm_graft.version import VllmVersion
@@ -203,7 +204,7 @@ def test_built_in_patches_never_stop_vllm(version: str, warned: int, strict: boo
     assert found.problems == ()
     assert len(found.warnings) == warned
     if warned:
-        assert str(KNOWN) in found.warnings[0]
+        assert written(KNOWN) in found.warnings[0]
         assert version in found.warnings[0]
         assert "vllm-graft/engine-core-process" in found.warnings[0]
         assert found.armed == ()
@@ -448,7 +449,7 @@ def test_no_target_in_range_is_a_skip_for_the_version() -> None:
     assert (decision.armed, decision.cause) == (False, "version")
     assert decision.reason == (
         "vLLM 0.32.0 (from a test) is outside the versions of each target: "
-        "a:f <0.28 | b:f <0.30,>=0.28"
+        "a:f <0.28 | b:f >=0.28,<0.30"
     )
 
 

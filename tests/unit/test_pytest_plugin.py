@@ -151,7 +151,7 @@ def test_out_of_its_range_a_patch_is_skipped(project: Project) -> None:
     patch = METHOD.replace("<0.33", "<0.32")
     run = project(patch).runpytest("-rs")
     run.assert_outcomes(passed=2, skipped=1)
-    run.stdout.fnmatch_lines(["SKIPPED*: vLLM * is out of range <0.32,>=0.31"])
+    run.stdout.fnmatch_lines(["SKIPPED*: vLLM * is out of range >=0.31,<0.32"])
 
 
 def test_a_failure_is_told_in_the_words_of_the_check(project: Project) -> None:
@@ -163,7 +163,7 @@ def test_a_failure_is_told_in_the_words_of_the_check(project: Project) -> None:
             "signature: *unexpected keyword argument 'y'*",
             "  target          (x, *, y=1)",
             "  implementation  fits(original, x)",
-            "wrap of vllm.a:f, for vLLM <0.33,>=0.31",
+            "wrap of vllm.a:f, for vLLM >=0.31,<0.33",
             "It would apply to 0.31.0* of the vLLMs checked.",
             f"*{Path('src/acme/patches.py')}:7: acme/fits",
             "FAILED graft::applies?acme/fits??new? - Failed: signature: *",

@@ -1,9 +1,11 @@
-"""Whether two version ranges have a version in common, which decides what is a conflict."""
+"""Whether two version ranges have a version in common, which decides what is a conflict; and how
+they are written."""
 
 import pytest
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from vllm_graft.ranges import overlap
+from vllm_graft.ranges import overlap, written, written_requirement
 
 TABLE = [
     (">=0.27,<0.33", ">=0.32", True),
@@ -61,3 +63,39 @@ def test_table_of_overlaps(a: str, b: str, expected: bool) -> None:
     """Two ranges overlap where some version, pre-releases included, is in both; both ways round."""
     assert overlap(SpecifierSet(a), SpecifierSet(b)) is expected
     assert overlap(SpecifierSet(b), SpecifierSet(a)) is expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        ">=0.27.1,<0.34",
+        ">0.9,<=0.34",
+        ">=0.27,<0.34,!=0.28.*,!=0.30.1",
+        ">=0.9,<0.34,!=0.9.1,!=0.10.1",
+        "~=0.27.1,!=0.27.3",
+        "==0.32.*",
+        "==0.32.0,!=0.32.1",
+        "===edited",
+    ],
+)
+def test_a_range_is_written_from_its_lower_bound_on(text: str) -> None:
+    """In whatever order it was given, and so that it is read as the same range."""
+    backwards = ",".join(reversed(text.split(",")))
+    assert written(SpecifierSet(backwards)) == text
+    assert SpecifierSet(written(SpecifierSet(text))) == SpecifierSet(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("torch<2.12,>=2.11", "torch>=2.11,<2.12"),
+        ("torch", "torch"),
+        (
+            'a-b[x,y] <2,>=1,!=1.5; sys_platform == "linux"',
+            'a-b[x,y]>=1,<2,!=1.5; sys_platform == "linux"',
+        ),
+    ],
+)
+def test_a_requirement_is_written_with_its_range_so(given: str, expected: str) -> None:
+    assert written_requirement(Requirement(given)) == expected

@@ -78,7 +78,7 @@ def _fields(patch: Patch, place: str) -> Iterator[tuple[str, str]]:
     yield "How", inline(patch.how)
     yield "Upstream", inline(patch.upstream)
     yield "Removal", inline(patch.remove)
-    yield "Versions", code(str(patch.vllm) or "all")
+    yield "Versions", code(patch.versions or "all")
     yield "Optional", "" if patch.required else "yes"
     yield "Processes", inline(", ".join(sorted(patch.process or ())))
     yield "Requires", inline(", ".join(patch.requirements))

@@ -78,7 +78,7 @@ def _of_fixed(patch: Patch, cells: "Sequence[Cell]") -> Iterator[Finding]:
         return
     advice = "remove it"
     if fixed[0] is not cells[0]:
-        advice = f"remove it, or end its range {patch.vllm} below {fixed[0].source.title}"
+        advice = f"remove it, or end its range {patch.versions} below {fixed[0].source.title}"
     for cell in fixed:
         yield Finding("error", "fixed", patch, f"{advice}: {cell.fixed}", cell.source.text)
 
@@ -103,7 +103,7 @@ def _of_range(patch: Patch, cells: "Sequence[Cell]") -> Iterator[Finding]:
             "error",
             "range-too-wide",
             patch,
-            f"{patch.vllm} includes {spans(breaks, titles)}, where it cannot land; of those "
+            f"{patch.versions} includes {spans(breaks, titles)}, where it cannot land; of those "
             f"checked it would apply to {spans(applies, titles) or 'none'}",
         )
     beyond = [
@@ -114,13 +114,13 @@ def _of_range(patch: Patch, cells: "Sequence[Cell]") -> Iterator[Finding]:
             "note",
             "range-too-narrow",
             patch,
-            f"{patch.vllm} leaves out {spans(beyond, titles)}, where it would apply as well",
+            f"{patch.versions} leaves out {spans(beyond, titles)}, where it would apply as well",
         )
     if patch.vllm.contains(_FAR, prereleases=True):
         yield Finding(
             "warning",
             "range-unbounded",
             patch,
-            f"{str(patch.vllm) or 'its range'} has no upper bound, so it will meet releases that "
+            f"{patch.versions or 'its range'} has no upper bound, so it will meet releases that "
             "nobody has checked. End it below the first that is not out yet",
         )

@@ -8,6 +8,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
 from ..errors import SourceError
+from ..ranges import written
 from ..version import DISTRIBUTIONS
 from .pip_settings import pip_settings
 from .simple_index import Archive, among_links, on_index
@@ -58,7 +59,9 @@ class Listing:
             and (_is_exact(specifier) or not all(each.yanked for each in archives))
         ]
         if not found:
-            raise SourceError(f"no vLLM on the index is in {str(specifier)!r}{self._instead(None)}")
+            raise SourceError(
+                f"no vLLM on the index is in {written(specifier)!r}{self._instead(None)}"
+            )
         return sorted(found)
 
     def candidates(self, version: Version) -> list[Archive]:

@@ -113,7 +113,7 @@ class PatchItem(pytest.Item):
             pytest.fail("\n".join(_told(answer, errors)), pytrace=False)
         verdict = answer.cell.verdict
         if verdict.in_range is False:
-            pytest.skip(f"vLLM {answer.cell.source.title} is out of range {verdict.patch.vllm}")
+            pytest.skip(f"vLLM {answer.cell.source.title} is out of range {verdict.patch.versions}")
         if self.question.kind == "drift" and verdict.fit in ("missing", "moved"):
             pytest.skip(f"the target is {verdict.fit}, so there is nothing to compare")
 
@@ -167,6 +167,6 @@ def _told(answer: Answer, errors: Sequence[Finding]) -> Iterator[str]:
         yield f"  implementation  {verdict.signatures[1]}"
     for note in verdict.notes:
         yield f"  {note}"
-    yield f"{patch.operation} of {verdict.target}, for vLLM {patch.vllm}"
+    yield f"{patch.operation} of {verdict.target}, for vLLM {patch.versions}"
     yield f"It would apply to {answer.row.applies or 'none'} of the vLLMs checked."
     yield f"{patch.location}: {patch.id}"

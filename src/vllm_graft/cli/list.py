@@ -46,7 +46,7 @@ def fields(patch: Patch) -> dict[str, Any]:
         "operation": patch.operation,
         "target": patch.declared_target,
         "implementation": patch.lazy or _shown(patch.implementation),
-        "vllm": str(patch.vllm),
+        "vllm": patch.versions,
         "required": patch.required,
         "process": sorted(patch.process) if patch.process else None,
         "when": _shown(patch.when) if patch.when else None,

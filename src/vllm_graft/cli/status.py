@@ -109,7 +109,7 @@ def as_dict(plan: Plan) -> dict[str, object]:
                 "notes": list(decision.notes),
                 "operation": decision.patch.operation,
                 "target": str(decision.patch.target),
-                "vllm": str(decision.patch.vllm),
+                "vllm": decision.patch.versions,
                 "required": decision.patch.required,
             }
             for decision in plan.decisions
