@@ -32,7 +32,7 @@ def test_every_cell_says_its_state(opened: Open) -> None:
     assert cells["acme/add"] == ["missing", "ok", "signature", "missing"]
     assert cells["acme/resolve"] == ["moved", "ok", "ok", "moved"]
     assert cells["acme/late"] == ["unknown", "ok", "unknown", "unknown"]
-    assert cells["acme/limit"] == ["kind", "kind", "kind", "outside"]
+    assert cells["acme/limit"] == ["kind", "kind", "kind", "out-of-range"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -48,7 +48,7 @@ def test_states_are_told_apart_by_colour_and_by_shape(opened: Open, scheme: str)
 def test_what_there_is_to_read_has_contrast(opened: Open, scheme: str) -> None:
     matrix = opened(color_scheme=scheme, fragment="#acme/tuned@0.32.0")
     texts = _texts(matrix.page)
-    assert {"missing", "acme/add", "outside", "What upstream changed in the target"} <= {
+    assert {"missing", "acme/add", "out-of-range", "What upstream changed in the target"} <= {
         each["text"] for each in texts
     }
     low = [each for each in texts if _contrast(each["ink"], each["paper"]) < 4.5]
@@ -116,7 +116,7 @@ def test_the_legend_counts_and_filters(opened: Open) -> None:
         "changed 1",
         "unknown 2",
         "ok 11",
-        "out of range 1",
+        "out-of-range 1",
     ]
     states.filter(has_text="missing").click()
     assert matrix.ids() == ["acme/add", "acme/free"]

@@ -59,7 +59,7 @@ function verdict(patch, cell) {
   if (findings.length) parts.push(listed(findings));
   parts.push(pairs([
     ["vLLM", cell.source !== named(cell) && cell.source],
-    ["By itself", cell.fit !== cell.state && word(cell.fit)],
+    ["By itself", cell.fit !== cell.state && cell.fit],
     ["Target", cell.target],
     ["Definition", cell.where !== cell.target && cell.where],
     ["Place", cell.path && (cell.line ? `${cell.path}:${cell.line}` : cell.path)],
@@ -78,7 +78,7 @@ function verdict(patch, cell) {
 function fields(patch, cell) {
   const versions = patch.cells.map((each) => {
     const link = element("a", { href: address(patch, each), className: `state ${each.state}` },
-      `${named(each)} ${word(each.state)}`);
+      `${named(each)} ${each.state}`);
     if (each === cell) link.setAttribute("aria-current", "true");
     return element("li", {}, link);
   });

@@ -13,7 +13,6 @@ const STATES = ["missing", "signature", "kind", "moved", "changed", "unknown", "
 const LEVELS = ["error", "warning", "note"];
 
 const byId = (id) => document.getElementById(id);
-const word = (state) => state.replaceAll("-", " ");
 const severity = (state) => STATES.length - STATES.indexOf(state);
 const plural = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
@@ -24,7 +23,7 @@ function element(tag, properties, ...children) {
 }
 
 function badge(state) {
-  return element("span", { className: `badge state ${state}` }, word(state));
+  return element("span", { className: `badge state ${state}` }, state);
 }
 
 // The same slashes as in the id, for people who read the address.

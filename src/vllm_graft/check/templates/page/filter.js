@@ -14,7 +14,7 @@ function states() {
   for (const { patch } of rows) for (const { state } of patch.cells) counts.set(state, counts.get(state) + 1);
   return [...counts].filter(([, number]) => number).map(([state, number]) => {
     const button = element("button", { type: "button", className: `state ${state}` },
-      word(state), " ", element("b", {}, String(number)));
+      state, " ", element("b", {}, String(number)));
     button.setAttribute("aria-pressed", "false");
     button.addEventListener("click", () => {
       if (!asked.delete(state)) asked.add(state);

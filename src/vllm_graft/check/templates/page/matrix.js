@@ -25,8 +25,7 @@ function drawn(patch) {
 }
 
 function drawnCell(patch, cell) {
-  const link = element("a", { href: address(patch, cell), tabIndex: -1 },
-    cell.state === "out-of-range" ? "outside" : word(cell.state));
+  const link = element("a", { href: address(patch, cell), tabIndex: -1 }, cell.state);
   const made = element("td", { role: "gridcell", className: `state ${cell.state}` }, link);
   if (cell.fixed && cell.state !== "out-of-range") made.append(" ", element("span", { className: "mark" }, "remove"));
   return made;
