@@ -2,25 +2,26 @@
 
 import logging
 import os
-import socket
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
 
 from .aliases import Sweep
 from .caches import PLACED_BY, fingerprint, switch_off
 from .errors import ApplyError
-from .groups import GROUPS
-from .landing import LANDINGS
-from .origin import overwritten
 from .patch import Patch
 from .plan import Plan
 from .process import PROCESS
+from .standing import (
+    current,
+    required_and_never_fired,
+    summary,
+    under_another_name,
+    without_its_group,
+)
 from .states import PatchStatus, State, Status
-from .trace import Line, Sink
+from .trace import Sink, trace_line
 
 # A child of the logger that vLLM configures, so that our lines appear among its own and in its
 # format. While vLLM has not configured it, warnings go to stderr as Python's logging has it.
@@ -125,11 +126,7 @@ class Journal:
     def out_of_reach(self, patches: Iterable[Patch]) -> None:
         """Record that the module of patches is run under another name than its own."""
         for patch in patches:
-            reason = (
-                f"`python -m {patch.target.module}`, or runpy, runs this module under another "
-                "name, where hooks by name do not reach it; start it by another command, as "
-                "`vllm serve`"
-            )
+            reason = under_another_name(patch)
             self._set(patch, "armed", reason)
             self.event("skip", patch, detail=reason)
             if PROCESS.roles != {"inspection"}:  # vLLM runs that one so itself
@@ -143,7 +140,7 @@ class Journal:
 
     def left_out(self, patch: Patch, failure: str) -> None:
         """Record that a patch is not in effect because one that belongs with it failed."""
-        reason = f"it belongs together with another patch: {failure}"
+        reason = without_its_group(failure)
         self._set(patch, "failed", reason)
         self.event("fail", patch, detail=reason)
         LOGGER.warning("vllm-graft: patch %r is not in effect here: %s", patch.id, reason)
@@ -219,29 +216,11 @@ class Journal:
         """
         for error in self._fatal.values():
             raise error
-        waiting = self._required_and_never_fired()
+        waiting = required_and_never_fired(self._plan, self._fired, self._states)
         for patch in waiting:
             if not self._states[patch.id].reason:  # else it is known, or was told before
                 self._never_imported(patch)
-        status = self.status()
-        ids = ", ".join(patch.id for patch in waiting)
-        LOGGER.info(
-            "vllm-graft: %s (%s): %d applied, %d skipped, %d failed, %d waiting for an import%s",
-            status.process,
-            ", ".join(status.roles),
-            *status.counts.values(),
-            f" (required: {ids})" if ids else "",
-        )
-
-    def _required_and_never_fired(self) -> list[Patch]:
-        return [
-            patch
-            for patch in (self._plan.armed if self._plan else ())
-            if patch.required
-            and patch.target.module not in self._fired
-            and self._states[patch.id].state == "armed"
-            and PROCESS.holds(patch.process)
-        ]
+        LOGGER.info("vllm-graft: %s", summary(self.status(), waiting))
 
     def _never_imported(self, patch: Patch) -> None:
         reason = f"{patch.target.module} had not been imported when this process had started"
@@ -249,20 +228,8 @@ class Journal:
         self.event("arm", patch, detail=f"required, and {reason}")
 
     def _current(self, patch_id: str) -> PatchStatus | None:
-        """Return the state of a patch now.
-
-        Its group may have failed in another process meanwhile, or others have changed its target.
-        """
         status = self._states.get(patch_id)
-        if status is None or status.state not in ("applied", "armed"):
-            return status
-        failure = GROUPS.failure(self._patches[patch_id])
-        if failure is not None:
-            reason = f"it belongs together with another patch: {failure}"
-            return replace(status, state="failed", reason=reason)
-        landing = LANDINGS.get(patch_id)
-        other = overwritten(landing) if landing is not None else None
-        return status if other is None else replace(status, state="failed", reason=other)
+        return status and current(status, self._patches[patch_id])
 
     def never_fired(self) -> list[str]:
         """Return the ids of the patches whose target was never imported here."""
@@ -288,33 +255,12 @@ class Journal:
         if self._sink is None:
             return
         try:
-            self._sink.write(self._line(event, patch, module, ms, detail))
+            vllm = self._plan.vllm if self._plan else None
+            self._sink.write(trace_line(event, vllm, patch, module=module, ms=ms, detail=detail))
         except (OSError, ValueError) as error:  # ValueError: the folder's name cannot be one
             self._sink = None
             with suppress(OSError, ValueError):  # stderr may be closed as well
                 LOGGER.warning("vllm-graft: tracing ends here: %s", error)
-
-    def _line(
-        self, event: str, patch: Patch | None, module: str | None, ms: float | None, detail: Any
-    ) -> Line:
-        vllm = self._plan.vllm if self._plan else None
-        line = {
-            "ts": time.time(),
-            "host": socket.gethostname(),
-            "pid": os.getpid(),
-            "ppid": os.getppid(),
-            "process": PROCESS.name,
-            "roles": sorted(PROCESS.roles),
-            "event": event,
-            "patch": patch.id if patch else None,
-            "module": module or (patch.target.module if patch else None),
-            "target": str(patch.target) if patch else None,
-            "vllm": vllm.text if vllm else None,
-            "version_source": vllm.source if vllm else None,
-            "ms": None if ms is None else round(ms, 3),
-            "detail": detail,
-        }
-        return {key: value for key, value in line.items() if value is not None}
 
     def _set(
         self,

@@ -7,7 +7,40 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
+from .patch import Patch
+from .process import PROCESS
+from .version import VllmVersion
+
 Line = dict[str, Any]
+
+
+def trace_line(
+    event: str,
+    vllm: VllmVersion | None,
+    patch: Patch | None,
+    *,
+    module: str | None = None,
+    ms: float | None = None,
+    detail: str | None = None,
+) -> Line:
+    """Return what a line says of an event in this process; what has no value is left out."""
+    line = {
+        "ts": time.time(),
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "ppid": os.getppid(),
+        "process": PROCESS.name,
+        "roles": sorted(PROCESS.roles),
+        "event": event,
+        "patch": patch.id if patch else None,
+        "module": module or (patch.target.module if patch else None),
+        "target": str(patch.target) if patch else None,
+        "vllm": vllm.text if vllm else None,
+        "version_source": vllm.source if vllm else None,
+        "ms": None if ms is None else round(ms, 3),
+        "detail": detail,
+    }
+    return {key: value for key, value in line.items() if value is not None}
 
 
 class Sink(Protocol):
