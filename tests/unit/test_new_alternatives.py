@@ -149,6 +149,43 @@ CHOICES = {
         """,
         ["vllm.core:Engine.step @ ==0.31.0", "vllm.core:Engine.step @ ==0.32.0"],
     ),
+    "an original": (
+        """
+        try:
+            from vllm.newer import Engine
+        except ImportError:
+            from vllm.core import Engine
+        original = Engine.step
+        def longer(self, count=1): return f"ours, {original(self, count)}"
+        Engine.step = longer
+        """,
+        ["vllm.newer:Engine.step | vllm.core:Engine.step @ ==0.32.*"],
+    ),
+    "originals by version": (
+        """
+        if vllm_version_is("0.32.0"):
+            from vllm.core import Engine
+            original = Engine.step
+        else:
+            from vllm.older import Engine
+            original = Engine.old_step
+        def longer(self, count=1): return f"ours, {original(self, count)}"
+        Engine.step = longer
+        """,
+        ["vllm.core:Engine.step ==0.32.0 | vllm.older:Engine.step !=0.32.0 @ ==0.32.*"],
+    ),
+    "a function that ends where nothing can be imported": (
+        """
+        def apply():
+            try:
+                from vllm.core import Engine
+            except ImportError:
+                return
+            Engine.step = step
+        apply()
+        """,
+        ["vllm.core:Engine.step @ ==0.32.*"],
+    ),
     "a class that may not be there": (
         """
         try:
@@ -335,6 +372,17 @@ CONDITIONS = {
         """,
         'environment.environ.get("ACME") == "1"',
     ),
+    "a name in the function": (
+        """
+        import os
+        def apply():
+            wanted = os.environ.get("ACME") == "1"
+            if wanted:
+                Engine.step = step
+        apply()
+        """,
+        'environment.environ.get("ACME") == "1"',
+    ),
     "once": (
         """
         done = False
@@ -377,7 +425,30 @@ LEFT = {
             vllm.core.LIMIT = 2
         apply()
         """,
-        [(7, "it is after `if not sys.flags.optimize: return`")],
+        [(7, "it is after `if not sys.flags.optimize`, where the function may end")],
+    ),
+    "a call that may end on the way": (
+        """
+        import os
+        import vllm.core
+        def apply():
+            for name in ("A", "B"):
+                if name in os.environ:
+                    return
+            vllm.core.LIMIT = 2
+        apply()
+        """,
+        [(8, "it is after `for name in ('A', 'B')`, where the function may end")],
+    ),
+    "a name that a condition takes away": (
+        """
+        from vllm.core import Engine
+        class Ours: ...
+        if Engine.slots:
+            Engine = Ours
+        Engine.step = None
+        """,
+        [(6, "what `Engine.step` is, is only known at run time")],
     ),
     "calls under conditions that have no common words": (
         """

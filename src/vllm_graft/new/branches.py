@@ -19,9 +19,10 @@ def take_either(
     for name in dict.fromkeys((*first.paths, *second.paths, *first.derived, *second.derived)):
         one, other = _choices(first, name), _choices(second, name)
         derived = (*first.derived.get(name, ()), *second.derived.get(name, ()))
+        is_lost = name in imported.paths and not (one and other)
         if one == other and one:
             imported.bind(name, one)
-        elif derived or (one and other and not all(vllm)):
+        elif derived or ((is_lost or (one and other)) and not all(vllm)):
             imported.forget(name)
             paths = (*derived, *(each.path for each in (*one, *other)))
             imported.derived[name] = tuple(dict.fromkeys(paths))

@@ -152,7 +152,7 @@ class _Mover:
         self._source.change(start, end if lines else self._source.line_end(end), "\n".join(lines))
 
     def _whole(self, statement: "ast.Try | ast.If") -> None:
-        """Move a `try` or `if` that does nothing but import, with its alternatives."""
+        """Move a `try` that does nothing but import, with its fallbacks; leave out such an `if`."""
         inner = list(_simple(statement))
         imports = [each for each in inner if isinstance(each, Import)]
         if isinstance(statement, ast.If) and syntax.is_type_checking(statement.test):
@@ -177,6 +177,8 @@ class _Mover:
         before = {each.partition(".")[0] for each in self._before.everywhere}
         if not self._source.is_alone(start, end) or not (users or names & before):
             return
+        if users and isinstance(statement, ast.If):
+            return  # its test may be dear, and functions are called often
         code = ast.unparse(statement)
         for node in users:
             self._for_functions.setdefault(node, []).append(code)

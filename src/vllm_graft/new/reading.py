@@ -8,7 +8,7 @@ from pathlib import Path
 
 from . import effects, syntax
 from .branches import take_either, take_fallback
-from .conditions import Condition, can_be_said, inverse, joined
+from .conditions import Condition, can_be_said, inverse
 from .given import given
 from .imported import OWN, Imported, package_of
 from .old_file import Assignment, OldFile, Remark, Saved, with_readers
@@ -64,30 +64,34 @@ class _Reader:
         self._given = effects.given_names(self.tree)
         self.reads: list[tuple[int, int, str]] = []
         self._values = syntax.values(self.tree.body, self._bound)
-        self.appliers = Appliers(
-            self.tree, self._given, can_be_said(self.tree, self.package, self._values)
-        )
+        is_said = can_be_said(self.tree, self.package, self._values)
+        self.appliers = Appliers(self.tree, self._given, is_said)
         self._called_under: dict[str, list[Condition | None]] = {}
         self._own_calls: list[tuple[ast.stmt, Scope]] = []
         self._tolerated: set[str] = set()
 
     def read(self) -> None:
         """Go through the file as it would be executed, then through the functions it applies."""
-        scope = Scope(self.imported)
+        scope = Scope(self.imported, self._values)
         self._statements(self.tree.body, scope)
         appliers = [each for each in self.appliers.names if each in self._definitions]
         for name in appliers:
-            node = self._definitions[name]
-            local = frozenset(syntax.bound_names(node.body)) - syntax.global_names(node)
-            nested = dict.fromkeys(local) | syntax.definitions(node.body)
-            required = name not in self._tolerated
-            inner = Scope(self.imported.inner(*local), name, nested, required)
-            self._statements(node.body, inner.as_called(self._called_under.get(name, [])))
+            inner = self._inside(name).as_called(self._called_under.get(name, []))
+            self._statements(self._definitions[name].body, inner)
         for name, node in self._definitions.items():
             if name not in appliers:
                 self._note_inside(node, scope)
         for statement, inner in self._own_calls:
             self._note_call(statement, inner)
+
+    def _inside(self, applier: str) -> Scope:
+        node = self._definitions[applier]
+        local = frozenset(syntax.bound_names(node.body)) - syntax.global_names(node)
+        outer = {name: each for name, each in self._values.items() if name not in local}
+        values = outer | syntax.values(node.body, Counter(syntax.bound_names(node.body)))
+        nested = dict.fromkeys(local) | syntax.definitions(node.body)
+        required = applier not in self._tolerated
+        return Scope(self.imported.inner(*local), values, applier, nested, required)
 
     def _note_inside(self, node: syntax.Definition, scope: Scope) -> None:
         """Take note of what a definition changes when it is called: it goes on doing so."""
@@ -110,15 +114,15 @@ class _Reader:
 
     def _after(self, statement: ast.stmt, scope: Scope) -> Scope:
         """Return the scope of what comes after a statement that may leave an applier."""
-        if isinstance(statement, ast.Try):
-            leaves = any(syntax.leaves(handler.body) for handler in statement.handlers)
-            return replace(scope, required=False) if leaves else scope
-        if not isinstance(statement, ast.If) or not syntax.leaves(statement.body):
+        way = syntax.way_out(statement)
+        if not way or syntax.is_done_once(statement, self._definitions[scope.applier]):
             return scope
-        if syntax.is_done_once(statement.test, self._definitions[scope.applier]):
-            return scope
-        obstacle = f"it is after `{syntax.guard(statement)}`"
-        return scope.under(inverse(statement.test), self._values, obstacle)
+        if way == "except":
+            return replace(scope, required=False)
+        obstacle = f"it is after `{syntax.head(statement)}`, where the function may end"
+        if way == "guard" and isinstance(statement, ast.If):
+            return scope.under(inverse(statement.test), obstacle)
+        return replace(scope, obstacle=scope.obstacle or obstacle)
 
     def _statement(self, statement: ast.stmt, scope: Scope) -> None:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -174,13 +178,11 @@ class _Reader:
         obstacle = f"it is under the condition `{syntax.head(statement)}`"
         tests = (statement.test, inverse(statement.test))
         names = (scope.imported.inner(), scope.imported.inner())
-        versions = scope.versions(tests, self._values)
+        versions = scope.versions(tests)
         for test, inner, block in zip(
             tests, names, (statement.body, statement.orelse), strict=True
         ):
-            self._statements(
-                block, replace(scope.under(test, self._values, obstacle), imported=inner)
-            )
+            self._statements(block, replace(scope.under(test, obstacle), imported=inner))
         take_either(scope.imported, names, versions)
 
     def _try(self, statement: ast.Try, scope: Scope) -> None:
@@ -249,10 +251,7 @@ class _Reader:
 
     def _assign(self, statement: ast.stmt, assigned: list[effects.Assigned], scope: Scope) -> None:
         for each in assigned:
-            vllm, choices = scope.condition.vllm, each.choices
-            if len(choices) == 1:
-                vllm = joined(vllm, choices[0].vllm)
-                choices = (replace(choices[0], vllm=""),)
+            vllm, choices = scope.chosen(each.choices)
             self.assignments.append(
                 Assignment(
                     line=statement.lineno,

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from . import effects
-from .conditions import Condition, condition
-from .imported import Imported
+from .conditions import Condition, condition, joined
+from .imported import Choice, Imported
 
 
 @dataclass(frozen=True)
@@ -14,36 +14,42 @@ class Scope:
     """Where statements stand, and what that means for what they assign.
 
     `applier` is the function that they are in, `nested` are its names, with those of them that are
-    functions. What they do is done under a `condition`; an `obstacle` says why it cannot be
-    translated.
+    functions. `values` are the expressions that names stand for. What the statements do is done
+    under a `condition`; an `obstacle` says why it cannot be translated.
     """
 
     imported: Imported
+    values: Mapping[str, ast.expr]
     applier: str = ""
     nested: Mapping[str, ast.AST | None] = field(default_factory=dict)
     required: bool = True
     condition: Condition = field(default_factory=Condition)
     obstacle: str = ""
 
-    def under(self, test: ast.expr, values: Mapping[str, ast.expr], obstacle: str) -> "Scope":
+    def under(self, test: ast.expr, obstacle: str) -> "Scope":
         """Return the scope of what is done where a test holds.
 
         `obstacle` is what to say where a declaration cannot say the test.
         """
         if effects.asks_whether_imported(test, self.imported):
             return replace(self, required=False)
-        found = condition(test, self.imported, values)
+        found = condition(test, self.imported, self.values)
         if found is None:
             return replace(self, obstacle=self.obstacle or obstacle)
         return replace(self, condition=self.condition & found)
 
-    def versions(
-        self, tests: tuple[ast.expr, ast.expr], values: Mapping[str, ast.expr]
-    ) -> tuple[str, str]:
+    def versions(self, tests: tuple[ast.expr, ast.expr]) -> tuple[str, str]:
         """Return the versions of vLLM that each of two tests asks for, empty if not only that."""
-        found = [condition(each, self.imported, values) or Condition() for each in tests]
+        found = [condition(each, self.imported, self.values) or Condition() for each in tests]
         first, second = (each.vllm if not each.when else "" for each in found)
         return first, second
+
+    def chosen(self, choices: tuple[Choice, ...]) -> tuple[str, tuple[Choice, ...]]:
+        """Return the versions for which something is done, and the choices that are left then."""
+        if len(choices) != 1:
+            return self.condition.vllm, choices
+        vllm = joined(self.condition.vllm, choices[0].vllm)
+        return vllm, (replace(choices[0], vllm=""),)
 
     def as_called(self, under: "list[Condition | None]") -> "Scope":
         """Return the scope of a function that is called under one of these conditions."""

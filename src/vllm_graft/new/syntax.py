@@ -3,7 +3,7 @@
 import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeAlias, TypeGuard
+from typing import Literal, TypeAlias, TypeGuard
 
 Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
@@ -140,22 +140,15 @@ def values(statements: Iterable[ast.stmt], bound: Mapping[str, int]) -> dict[str
     }
 
 
-def guard(statement: ast.If) -> str:
-    """Return a condition with the first line of what is done under it."""
-    return f"{head(statement)}: {ast.unparse(statement.body[-1]).splitlines()[0]}"
-
-
-def is_done_once(test: ast.expr, function: ast.AST) -> bool:
-    """Tell whether a test asks for what a function sets itself, so as to do something once."""
-    written = {constant for each in ast.walk(function) for constant in _written(each)}
-    asked = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
-    asked |= {node.attr for node in ast.walk(test) if isinstance(node, ast.Attribute)}
-    asked |= {
-        node.value
-        for node in ast.walk(test)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-    return bool(asked & written)
+def is_done_once(statement: ast.stmt, function: ast.AST) -> bool:
+    """Tell whether an `if` asks for what its function sets itself, so as to do something once."""
+    if not isinstance(statement, ast.If):
+        return False
+    written = {name for each in ast.walk(function) for name in _written(each)}
+    asked: set[object] = set()
+    for node in ast.walk(statement.test):
+        asked |= {getattr(node, name, None) for name in ("id", "attr", "value")} & written
+    return bool(asked)
 
 
 def _written(node: ast.AST) -> Iterator[str]:
@@ -170,9 +163,28 @@ def _written(node: ast.AST) -> Iterator[str]:
             yield name.value
 
 
-def leaves(block: list[ast.stmt]) -> bool:
-    """Tell whether a block ends with leaving its function."""
-    return isinstance(block[-1], ast.Return)
+def way_out(statement: ast.stmt) -> Literal["", "guard", "except", "somewhere"]:
+    """Return where in a compound statement its function may end, if it may.
+
+    A `guard` is an `if` whose block ends so, `except` is a handler that does.
+    """
+    ends = sum(isinstance(each, ast.Return) for each in _own(statement))
+    if not ends or isinstance(statement, (ast.Return, *DEFINITIONS)):
+        return ""
+    blocks = [statement.body] if isinstance(statement, ast.If) else []
+    if isinstance(statement, ast.Try):
+        blocks = [handler.body for handler in statement.handlers]
+    if ends != sum(isinstance(each[-1], ast.Return) for each in blocks):
+        return "somewhere"
+    return "guard" if isinstance(statement, ast.If) else "except"
+
+
+def _own(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a statement, without those of functions and classes in it."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, DEFINITIONS):
+            yield from _own(child)
 
 
 def only_assigns(block: list[ast.stmt]) -> bool:
