@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from vllm_graft.declare import PatchSet
-from vllm_graft.new.conditions import condition, inverse
+from vllm_graft.new.conditions import condition, inverse, joined
 from vllm_graft.new.declaration import Declaration
 from vllm_graft.new.imported import Imported
 from vllm_graft.new.names import Names
@@ -553,6 +553,24 @@ def test_the_conditions_that_are_understood(
     assert (found and found.vllm) == vllm
     assert (found.when if found else "") == names.get(when, when)
     assert (opposite and opposite.vllm) == not_vllm
+
+
+@pytest.mark.parametrize(
+    ("specifiers", "expected"),
+    [
+        (["", ""], ""),
+        (["<0.34", ">=0.27"], ">=0.27,<0.34"),
+        ([">=0.32", ">=0.32"], ">=0.32"),
+        ([">=0.30", ">=0.32,<0.40", "<0.34"], ">=0.32,<0.34"),
+        (["!=0.31.0", ">=0.32"], ">=0.32"),
+        (["!=0.31.0", ">=0.30"], ">=0.30,!=0.31.0"),
+        (["==0.31.0", "<0.32"], "==0.31.0"),
+        (["==0.31.0", ">=0.32"], "==0.31.0,>=0.32"),
+        (["==0.31.*", "!=0.31.1"], "==0.31.*,!=0.31.1"),
+    ],
+)
+def test_conditions_of_conditions_are_one_range(specifiers: list[str], expected: str) -> None:
+    assert joined(*specifiers) == expected
 
 
 def loaded(text: str) -> PatchSet:

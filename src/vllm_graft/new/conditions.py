@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
+from packaging.version import Version
 
 from ..ranges import written
 from .imported import Imported, constant
@@ -69,16 +70,20 @@ def joined(*specifiers: str) -> str:
     exact = [each for each in found if each.operator == "==" and "*" not in each.version]
     if exact and found.contains(exact[0].version, prereleases=True):
         return str(exact[0])
-    kept = [each for each in found if not _is_idle(each, found)]
-    return written(SpecifierSet(",".join(map(str, kept))))
+    kept = dict.fromkeys(str(each) for each in found if not _is_idle(each, found))
+    return written(SpecifierSet(",".join(kept)))
 
 
 def _is_idle(specifier: Specifier, among: SpecifierSet) -> bool:
-    """Tell whether a clause leaves out a version that another one leaves out."""
-    if specifier.operator != "!=" or "*" in specifier.version:
+    """Tell whether a clause says nothing, since another one leaves out as much and more."""
+    if "*" in specifier.version or specifier.operator not in (">=", "<", "!="):
         return False
-    others = SpecifierSet(",".join(str(each) for each in among if each != specifier))
-    return not others.contains(specifier.version, prereleases=True)
+    if specifier.operator == "!=":
+        others = ",".join(str(each) for each in among if each != specifier)
+        return not SpecifierSet(others).contains(specifier.version, prereleases=True)
+    same = [Version(each.version) for each in among if each.operator == specifier.operator]
+    tightest = max(same) if specifier.operator == ">=" else min(same)
+    return Version(specifier.version) != tightest
 
 
 def _both(first: str, second: str, word: str) -> str:
