@@ -248,6 +248,20 @@ def test_an_alternative_that_no_checked_vllm_has_is_a_gap(workshop: Workshop) ->
     assert "remove" in patches.patches[0].gaps
 
 
+def test_a_place_outside_of_vllm_is_no_question(workshop: Workshop) -> None:
+    """Whether it is there is no matter of vLLM's version."""
+    file = workshop.old("""
+        try:
+            import torchair as compiler
+        except ImportError:
+            import npugraph as compiler
+        compiler.core.LIMIT = 3
+        """)
+    (declaration,) = workshop.translated(file).declarations
+    assert declaration.target == "torchair:core.LIMIT | npugraph:core.LIMIT"
+    assert declaration.reasons.question == ""
+
+
 def test_a_version_that_was_not_checked_is_declared_as_the_file_has_it(workshop: Workshop) -> None:
     text = "import vllm.core\nif vllm_version_is('0.30.1'):\n    vllm.core.LIMIT = 3\n"
     (declaration,) = workshop.translated(workshop.old(text)).declarations
@@ -383,6 +397,18 @@ CONDITIONS = {
         """,
         'environment.environ.get("ACME") == "1"',
     ),
+    "once, by a mark": (
+        """
+        MARK = "_is_ours"
+        def apply():
+            if getattr(Engine.step, MARK, False):
+                return
+            setattr(step, MARK, True)
+            Engine.step = step
+        apply()
+        """,
+        "",
+    ),
     "once": (
         """
         done = False
@@ -439,6 +465,18 @@ LEFT = {
         apply()
         """,
         [(8, "it is after `for name in ('A', 'B')`, where the function may end")],
+    ),
+    "what is only defined where something can be imported": (
+        """
+        try:
+            from vllm.core import Engine
+        except ImportError:
+            Engine = None
+        if Engine is not None:
+            def step(self: Engine, count=1): return "ours"
+            Engine.step = step
+        """,
+        [(8, "it is under the condition `if Engine is not None`")],
     ),
     "a name that a condition takes away": (
         """

@@ -198,6 +198,16 @@ def asks_for_what_is_assigned(statement: ast.If, imported: Imported) -> bool:
     )
 
 
+def asks_for_what_there_is(statement: ast.If, imported: Imported) -> bool:
+    """Tell whether an `if` asks for what is assigned in it, or for where that belongs.
+
+    What it defines besides would be missing where a copy is loaded before vLLM has that.
+    """
+    if not statement.orelse and asks_whether_imported(statement.test, imported):
+        return all(isinstance(each, (ast.Assign, ast.Expr)) for each in statement.body)
+    return asks_for_what_is_assigned(statement, imported)
+
+
 def asks_whether_imported(test: ast.expr, imported: Imported) -> bool:
     """Tell whether a test is `X` or `X is not None` of a name that others provide."""
     if isinstance(test, ast.Compare) and ast.unparse(test).endswith(" is not None"):

@@ -121,7 +121,10 @@ class _Reader:
             return replace(scope, required=False)
         obstacle = f"it is after `{syntax.head(statement)}`, where the function may end"
         if way == "guard" and isinstance(statement, ast.If):
-            return scope.under(inverse(statement.test), obstacle)
+            test = inverse(statement.test)
+            if effects.asks_whether_imported(test, scope.imported):
+                return replace(scope, required=False)
+            return scope.under(test, obstacle)
         return replace(scope, obstacle=scope.obstacle or obstacle)
 
     def _statement(self, statement: ast.stmt, scope: Scope) -> None:
@@ -169,11 +172,9 @@ class _Reader:
     def _if(self, statement: ast.If, scope: Scope) -> None:
         if syntax.is_main(statement.test):
             return
-        if syntax.is_type_checking(statement.test):
-            self._statements(statement.body, scope)
-            return
-        if effects.asks_for_what_is_assigned(statement, scope.imported):
-            self._statements(statement.body, replace(scope, required=False))
+        there = effects.asks_for_what_there_is(statement, scope.imported)
+        if there or syntax.is_type_checking(statement.test):
+            self._statements(statement.body, replace(scope, required=scope.required and not there))
             return
         obstacle = f"it is under the condition `{syntax.head(statement)}`"
         tests = (statement.test, inverse(statement.test))

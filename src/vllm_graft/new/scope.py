@@ -4,7 +4,6 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from . import effects
 from .conditions import Condition, condition, joined
 from .imported import Choice, Imported
 
@@ -31,8 +30,6 @@ class Scope:
 
         `obstacle` is what to say where a declaration cannot say the test.
         """
-        if effects.asks_whether_imported(test, self.imported):
-            return replace(self, required=False)
         found = condition(test, self.imported, self.values)
         if found is None:
             return replace(self, obstacle=self.obstacle or obstacle)

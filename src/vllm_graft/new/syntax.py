@@ -161,6 +161,8 @@ def _written(node: ast.AST) -> Iterator[str]:
         name = node.args[1]
         if isinstance(name, ast.Constant) and isinstance(name.value, str):
             yield name.value
+        elif isinstance(name, ast.Name):
+            yield name.id
 
 
 def way_out(statement: ast.stmt) -> Literal["", "guard", "except", "somewhere"]:

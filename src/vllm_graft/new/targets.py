@@ -7,6 +7,7 @@ from functools import cached_property
 from packaging.version import Version
 
 from ..check.source import Source
+from ..check.tree import PACKAGE
 from .choosing import named
 from .conditions import joined
 from .imported import Choice
@@ -61,8 +62,12 @@ class Targets:
 
     @property
     def question(self) -> str:
-        """What to ask of places that no vLLM that was checked has; empty where there are none."""
-        left = [each for each in self._assignment.choices if not self._targets(each)]
+        """What to ask of places in vLLM that none that was checked has; empty without any."""
+        left = [
+            each
+            for each in self._assignment.choices
+            if not self._targets(each) and each.path.partition(".")[0] == PACKAGE
+        ]
         if not self._is_found or len(self._assignment.choices) == 1:
             left = []
         names = [f"{self._target(each)} {each.vllm}".strip() for each in left]
