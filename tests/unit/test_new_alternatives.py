@@ -397,6 +397,19 @@ CONDITIONS = {
         """,
         'environment.environ.get("ACME") == "1"',
     ),
+    "once, by a mark that another function puts": (
+        """
+        MARK = "_is_ours"
+        def marked(function):
+            setattr(function, MARK, True)
+            return function
+        def apply():
+            if not getattr(Engine.step, MARK, False):
+                Engine.step = marked(step)
+        apply()
+        """,
+        "",
+    ),
     "once, by a mark": (
         """
         MARK = "_is_ours"
@@ -452,6 +465,17 @@ LEFT = {
         apply()
         """,
         [(7, "it is after `if not sys.flags.optimize`, where the function may end")],
+    ),
+    "a condition on what is changed": (
+        """
+        import vllm.core
+        def apply():
+            if vllm.core.LIMIT > 3:
+                return
+            vllm.core.LIMIT = 2
+        apply()
+        """,
+        [(6, "it is after `if vllm.core.LIMIT > 3`, where the function may end")],
     ),
     "a call that may end on the way": (
         """

@@ -62,6 +62,18 @@ class Imported:
         if len(choices) > 1 or choices[0].vllm:
             self.choices[name] = choices
 
+    def assign(self, name: str, value: ast.AST | None) -> str | None:
+        """Take note of what a name is assigned; return its path where others provide that."""
+        if isinstance(value, ast.expr):
+            path = self.foreign(value)
+            if path is not None:
+                self.bind(name, self.choices_of(value))
+                return path
+            self.derive(name, value)
+        else:
+            self.forget(name)
+        return None
+
     def derive(self, name: str, value: ast.AST) -> None:
         """Take note that a name stands for something that is made of what a value mentions."""
         self.forget(name)

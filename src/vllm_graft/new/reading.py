@@ -115,7 +115,7 @@ class _Reader:
     def _after(self, statement: ast.stmt, scope: Scope) -> Scope:
         """Return the scope of what comes after a statement that may leave an applier."""
         way = syntax.way_out(statement)
-        if not way or syntax.is_done_once(statement, self._definitions[scope.applier]):
+        if not way or self._is_done_once(statement, scope):
             return scope
         if way == "except":
             return replace(scope, required=False)
@@ -126,6 +126,10 @@ class _Reader:
                 return replace(scope, required=False)
             return scope.under(test, obstacle)
         return replace(scope, obstacle=scope.obstacle or obstacle)
+
+    def _is_done_once(self, statement: ast.stmt, scope: Scope) -> bool:
+        function = self._definitions.get(scope.applier)
+        return syntax.is_done_once(statement, function, self.tree)
 
     def _statement(self, statement: ast.stmt, scope: Scope) -> None:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -173,7 +177,8 @@ class _Reader:
         if syntax.is_main(statement.test):
             return
         there = effects.asks_for_what_there_is(statement, scope.imported)
-        if there or syntax.is_type_checking(statement.test):
+        once = not statement.orelse and self._is_done_once(statement, scope)
+        if there or once or syntax.is_type_checking(statement.test):
             self._statements(statement.body, replace(scope, required=scope.required and not there))
             return
         obstacle = f"it is under the condition `{syntax.head(statement)}`"
@@ -273,15 +278,8 @@ class _Reader:
         """Follow `alias = vllm.x.C` and `original = vllm.x.C.m`; other names are the file's own."""
         for name in syntax.bound_names([statement]):
             value = getattr(statement, "value", None)
-            path = scope.imported.foreign(value) if isinstance(value, ast.expr) else None
-            if path is None:
-                scope.imported.forget(name)
-                if isinstance(value, ast.expr):
-                    scope.imported.derive(name, value)
-                continue
-            assert isinstance(value, ast.expr)
-            scope.imported.bind(name, scope.imported.choices_of(value))
-            if not scope.applier and not scope.obstacle and self._bound[name] == 1:
+            path = scope.imported.assign(name, value)
+            if path and not (scope.applier or scope.obstacle) and self._bound[name] == 1:
                 self.saved[name] = Saved(name, path, statement)
 
     def _remark(

@@ -140,29 +140,37 @@ def values(statements: Iterable[ast.stmt], bound: Mapping[str, int]) -> dict[str
     }
 
 
-def is_done_once(statement: ast.stmt, function: ast.AST) -> bool:
-    """Tell whether an `if` asks for what its function sets itself, so as to do something once."""
-    if not isinstance(statement, ast.If):
-        return False
-    written = {name for each in ast.walk(function) for name in _written(each)}
-    asked: set[object] = set()
-    for node in ast.walk(statement.test):
-        asked |= {getattr(node, name, None) for name in ("id", "attr", "value")} & written
-    return bool(asked)
+def is_done_once(statement: ast.stmt, function: ast.AST | None, tree: ast.AST) -> bool:
+    """Tell whether an `if` asks whether something was done before, so as to do it once.
+
+    That is by a global name that its function sets, or by a mark that the file puts somewhere.
+    """
+    test = statement.test if isinstance(statement, ast.If) else None
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test = test.operand
+    if isinstance(test, ast.Name):
+        return function is not None and test.id in global_names(function)
+    asks = is_call_of(test, "getattr") or is_call_of(test, "hasattr")
+    return asks and _said(test.args[1]) in {
+        mark for node in ast.walk(tree) for mark in _marks(node)
+    }
 
 
-def _written(node: ast.AST) -> Iterator[str]:
-    """Yield the names of attributes and globals that a node of a function gives a value."""
-    if isinstance(node, ast.Global):
-        yield from node.names
-    elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-        yield node.attr
-    elif is_call_of(node, "setattr") and len(node.args) == 3:
-        name = node.args[1]
-        if isinstance(name, ast.Constant) and isinstance(name.value, str):
-            yield name.value
-        elif isinstance(name, ast.Name):
-            yield name.id
+def _marks(node: ast.AST) -> Iterator[str]:
+    """Yield the names of attributes that a statement makes true."""
+    if isinstance(node, ast.Assign) and _is_true(node.value):
+        yield from (each.attr for each in node.targets if isinstance(each, ast.Attribute))
+    elif is_call_of(node, "setattr") and len(node.args) == 3 and _is_true(node.args[2]):
+        yield _said(node.args[1])
+
+
+def _is_true(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is True
+
+
+def _said(node: ast.AST) -> str:
+    """Return what a name or string says."""
+    return str(node.value) if isinstance(node, ast.Constant) else ast.unparse(node)
 
 
 def way_out(statement: ast.stmt) -> Literal["", "guard", "except", "somewhere"]:
