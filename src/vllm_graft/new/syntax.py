@@ -150,10 +150,10 @@ def is_done_once(statement: ast.stmt, function: ast.AST | None, tree: ast.AST) -
         test = test.operand
     if isinstance(test, ast.Name):
         return function is not None and test.id in global_names(function)
-    asks = is_call_of(test, "getattr") or is_call_of(test, "hasattr")
-    return asks and _said(test.args[1]) in {
-        mark for node in ast.walk(tree) for mark in _marks(node)
-    }
+    if is_call_of(test, "getattr") or is_call_of(test, "hasattr"):
+        marks = {mark for node in ast.walk(tree) for mark in _marks(node)}
+        return len(test.args) > 1 and _said(test.args[1]) in marks
+    return False
 
 
 def _marks(node: ast.AST) -> Iterator[str]:
