@@ -1,19 +1,21 @@
 """Wheels and sdists as trees, without unpacking them."""
 
-import tarfile
-import zipfile
 import zlib
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import SourceError
 from ..version import VllmVersion
 from .tree import PACKAGE, Tree
 
-_Members: TypeAlias = dict[str, str]
+if TYPE_CHECKING:  # they are imported where they are used: a kept release needs neither
+    import tarfile
+    import zipfile
+
+Members: TypeAlias = Mapping[str, object]
 """Paths, and what changes with the contents of each."""
 
 
@@ -30,16 +32,18 @@ class PackedTree(Tree):
 
     @property
     @abstractmethod
-    def _members(self) -> _Members:
+    def _members(self) -> Members:
         """What is in the file."""
 
     @cached_property
     def _folders(self) -> dict[str, set[str]]:
         folders: dict[str, set[str]] = {"": set()}
         for path in self._members:
-            parts = path.split("/")
-            for count, name in enumerate(parts):
-                folders.setdefault("/".join(parts[:count]), set()).add(name)
+            folder, _, name = path.rpartition("/")
+            while folder not in folders:
+                folders[folder] = {name}
+                folder, _, name = folder.rpartition("/")
+            folders[folder].add(name)
         return folders
 
     def has(self, path: str) -> bool:
@@ -49,7 +53,7 @@ class PackedTree(Tree):
         return path in self._folders
 
     def stamp(self, path: str) -> str:
-        return self._members.get(path, "")
+        return str(self._members.get(path, ""))
 
     def listed(self, folder: str) -> Iterator[str]:
         yield from self._folders.get(folder, ())
@@ -89,7 +93,9 @@ class ZipTree(PackedTree):
     """A wheel, or another zip file with `vllm/` at its root or in its only folder."""
 
     @cached_property
-    def _archive(self) -> zipfile.ZipFile:
+    def _archive(self) -> "zipfile.ZipFile":
+        import zipfile
+
         try:
             return zipfile.ZipFile(self.file)
         except (zipfile.BadZipFile, OSError) as error:
@@ -100,7 +106,7 @@ class ZipTree(PackedTree):
         return _root(self._archive.namelist())
 
     @cached_property
-    def _members(self) -> _Members:
+    def _members(self) -> Members:
         return {
             info.filename.removeprefix(self._root): f"{info.CRC:08x}-{info.file_size:x}"
             for info in self._archive.infolist()
@@ -108,6 +114,8 @@ class ZipTree(PackedTree):
         }
 
     def read(self, path: str) -> bytes:
+        import zipfile
+
         if path not in self._members:
             raise FileNotFoundError(path)
         try:
@@ -123,6 +131,8 @@ class TarTree(PackedTree):
 
     @cached_property
     def _contents(self) -> dict[str, bytes]:
+        import tarfile
+
         try:
             with tarfile.open(self.file) as archive:
                 found = dict(_python_members(archive))
@@ -134,7 +144,7 @@ class TarTree(PackedTree):
         }
 
     @cached_property
-    def _members(self) -> _Members:
+    def _members(self) -> Members:
         return {path: f"{zlib.crc32(data):08x}" for path, data in self._contents.items()}
 
     def read(self, path: str) -> bytes:
@@ -143,7 +153,7 @@ class TarTree(PackedTree):
         return zlib.decompress(self._contents[path])
 
 
-def _python_members(archive: tarfile.TarFile) -> Iterator[tuple[str, bytes]]:
+def _python_members(archive: "tarfile.TarFile") -> Iterator[tuple[str, bytes]]:
     for member in archive:
         name = member.name.removeprefix("./")
         if member.isfile() and name.endswith((".py", "PKG-INFO")):

@@ -2,23 +2,38 @@
 
 import mmap
 import struct
-import zipfile
 import zlib
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from ..errors import SourceError
 from ..version import VllmVersion
-from .packed import ZipTree
+from .packed import PackedTree
 
 _LENGTHS = struct.Struct("<26xHH")
 """The header before a member's name: APPNOTE.TXT, 4.3.7. It ends with two lengths."""
 
-_EMPTY = b"PK\x05\x06".ljust(22, b"\0")
-"""What a zip file without comment ends with, as long as this: APPNOTE.TXT, 4.3.16."""
+_ENTRY = struct.Struct("<4s4xHH4xLLLHHH8xL")
+"""What the directory says before a member's name: APPNOTE.TXT, 4.3.12."""
+
+_END = struct.Struct("<4s6xHLL2x")
+"""What a zip file without comment ends with: APPNOTE.TXT, 4.3.16."""
+
+_IN_ENTRY, _AT_END = b"PK\x01\x02", b"PK\x05\x06"
+_UTF_8, _DEFLATED = 0x800, 8
 
 
-class ReleaseTree(ZipTree):
+class Member(NamedTuple):
+    """Where a file is in the zip file, and what it holds."""
+
+    offset: int
+    packed: int
+    size: int
+    checksum: int
+
+
+class ReleaseTree(PackedTree):
     """A file named `DISTRIBUTION-VERSION-SHA256.zip`, the digest that of what was fetched.
 
     Its key is the same wherever the cache is.
@@ -38,28 +53,31 @@ class ReleaseTree(ZipTree):
     def is_complete(self) -> bool:
         """Whether the file ends as a zip file does: it may have been cut where it lies."""
         with self.file.open("rb") as file:
-            file.seek(max(0, self.file.stat().st_size - len(_EMPTY)))
-            return file.read().startswith(_EMPTY[:4])
+            file.seek(max(0, self.file.stat().st_size - _END.size))
+            return file.read().startswith(_AT_END)
 
     def read(self, path: str) -> bytes:
         """Return the contents of a file. To read all takes half the time that `zipfile` does."""
-        info = self._infos.get(path)
-        if info is None:
+        member = self._members.get(path)
+        if member is None:
             raise FileNotFoundError(path)
-        name, extra = _LENGTHS.unpack_from(self._data, info.header_offset)
-        start = info.header_offset + _LENGTHS.size + name + extra
-        deflated = self._data[start : start + info.compress_size]
+        name, extra = _LENGTHS.unpack_from(self._data, member.offset)
+        start = member.offset + _LENGTHS.size + name + extra
+        deflated = self._data[start : start + member.packed]
         try:
-            contents = zlib.decompress(deflated, -zlib.MAX_WBITS, info.file_size)
+            contents = zlib.decompress(deflated, -zlib.MAX_WBITS, member.size)
         except zlib.error as error:
             raise self._corrupt(error) from error
-        if zlib.crc32(contents) != info.CRC:
-            raise self._corrupt(zipfile.BadZipFile(f"bad CRC-32 of {path}"))
+        if zlib.crc32(contents) != member.checksum:
+            raise self._corrupt(ValueError(f"bad CRC-32 of {path}"))
         return contents
 
     @cached_property
-    def _infos(self) -> dict[str, zipfile.ZipInfo]:
-        return {info.filename: info for info in self._archive.infolist()}
+    def _members(self) -> dict[str, Member]:
+        try:
+            return _directory(self._data)
+        except (struct.error, ValueError) as error:  # ValueError: not what `download` writes
+            raise self._corrupt(error) from error
 
     @cached_property
     def _data(self) -> mmap.mmap:
@@ -71,6 +89,27 @@ class ReleaseTree(ZipTree):
             f"{self.file}, kept of {self.label}, cannot be read: {error}. Remove it, and it is "
             "fetched again"
         )
+
+
+def _directory(data: mmap.mmap) -> dict[str, Member]:
+    """Return the members of a zip file that `download` wrote; `zipfile` takes six times as long."""
+    end = len(data) - _END.size
+    mark, count, size, at = _END.unpack_from(data, end)
+    if mark != _AT_END or at + size > end:
+        raise ValueError("it has no directory at its end")
+    entries, at = data[at : at + size], 0
+    members: dict[str, Member] = {}
+    for _ in range(count):
+        mark, flags, method, checksum, packed, full, *lengths, offset = _ENTRY.unpack_from(
+            entries, at
+        )
+        if mark != _IN_ENTRY or method != _DEFLATED or flags & ~_UTF_8:
+            raise ValueError(f"its directory is damaged at entry {len(members)}")
+        at += _ENTRY.size
+        name = entries[at : at + lengths[0]].decode()
+        members[name] = Member(offset, packed, full, checksum)
+        at += sum(lengths)
+    return members
 
 
 def parts(file: Path) -> tuple[str, str, str]:
