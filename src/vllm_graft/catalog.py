@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 
 from .builtin import builtin_sets
 from .declare import PatchSet
+from .entry_points import EntryPoint
 from .errors import BrokenSetError, ConflictError, DeclarationError
 from .imports import without_heavy_imports
 from .models.registry import BUILTIN_MODELS, ORIGIN, SET, get_models, models_set, origin
@@ -40,8 +40,8 @@ class Catalog:
 
 
 def load_catalog(
-    entry_points: Sequence[metadata.EntryPoint] | None = None,
-    factories: Sequence[metadata.EntryPoint] = (),
+    entry_points: Sequence[EntryPoint] | None = None,
+    factories: Sequence[EntryPoint] = (),
 ) -> Catalog:
     """Load every patch set. One that cannot be loaded is kept as broken and hides no other.
 
@@ -49,6 +49,8 @@ def load_catalog(
     installed distributions.
     """
     if entry_points is None:
+        from importlib import metadata  # a fifth of a check, which can often do without
+
         installed = metadata.entry_points()
         entry_points = tuple(installed.select(group=GROUP))
         factories = tuple(installed.select(group=MODELS))
@@ -70,7 +72,7 @@ def load_catalog(
 
 
 def _models(
-    factories: Sequence[metadata.EntryPoint],
+    factories: Sequence[EntryPoint],
 ) -> tuple[PatchSet, list[BrokenSet]]:
     try:
         return models_set(get_models(factories)), []
@@ -78,7 +80,7 @@ def _models(
         return models_set(BUILTIN_MODELS), [BrokenSet(SET, "", error)]
 
 
-def _load(entry_point: metadata.EntryPoint) -> PatchSet:
+def _load(entry_point: EntryPoint) -> PatchSet:
     try:
         with without_heavy_imports():
             patch_set = entry_point.load()
@@ -101,7 +103,7 @@ def _load(entry_point: metadata.EntryPoint) -> PatchSet:
 
 
 def _check(
-    patch_set: PatchSet, entry_point: metadata.EntryPoint, origins: Mapping[str, str]
+    patch_set: PatchSet, entry_point: EntryPoint, origins: Mapping[str, str]
 ) -> None:
     if patch_set.name != entry_point.name:
         raise _broken(
@@ -121,7 +123,7 @@ def _check(
         raise _broken(entry_point, str(error)) from error
 
 
-def _broken(entry_point: metadata.EntryPoint, problem: str, remedy: str = "") -> BrokenSetError:
+def _broken(entry_point: EntryPoint, problem: str, remedy: str = "") -> BrokenSetError:
     way_out = f"To go on without it: VLLM_GRAFT_PATCHES='-{entry_point.name}/*'."
     if entry_point.dist is None:  # a project names it, and it is in no installed distribution
         way_out = "To go on without it: take it out of pyproject.toml."

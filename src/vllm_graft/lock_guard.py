@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from .builtin import BUILTIN
 from .declare import PatchSet
-from .lock_memory import LockMemory
 from .locked import APPROVE, Unlike
 from .models.registry import Registration, of_others
 from .patch import Patch, Value
@@ -34,6 +33,8 @@ class LockGuard:
         self._vllm = vllm
         self._file = Path(file).absolute() if file is not None else None
         self._package = package_folder() or Path("vllm")
+        from .lock_memory import LockMemory  # a check with locks has no use for it
+
         self._memory = LockMemory(str(self._package))
 
     def __call__(self, patch: Patch) -> Unlike | None:

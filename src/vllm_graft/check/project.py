@@ -3,11 +3,11 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from ..catalog import GROUP, Catalog, load_catalog
+from ..entry_points import EntryPoint, Undistributed, entry_points
 from ..errors import ProjectError
 from ..patch import Patch
 from ..settings import Selection
@@ -51,7 +51,7 @@ class Project:
         """Load the installed sets and those that the table names."""
         if not self.sets:
             return load_catalog()
-        installed = tuple(metadata.entry_points(group=GROUP))
+        installed = entry_points(GROUP)
         values = {each.value for each in installed}
         named = [self._entry_point(each) for each in self.sets if each not in values]
         return load_catalog((*installed, *named))
@@ -87,12 +87,16 @@ class Project:
             return f"{self.root / named[0]}@{named[1]}"
         return source
 
-    def _entry_point(self, value: str) -> metadata.EntryPoint:
+    def _entry_point(self, value: str) -> EntryPoint:
         self._make_importable()
         try:
             name = load(value).name
         except Exception:  # the catalog meets it again, and tells
             name = value.partition(":")[0].partition(".")[0]
+        if is_lazy(value):
+            return Undistributed(name, value)
+        from importlib import metadata  # which reads more than we write ourselves
+
         return metadata.EntryPoint(name, value, GROUP)
 
     def _make_importable(self) -> None:

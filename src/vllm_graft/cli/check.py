@@ -9,7 +9,6 @@ import click
 
 from ..check.project import Project, find_project
 from ..check.survey import Survey
-from .matrix import print_survey
 from .render import WrongInput, console, print_json, table
 from .sources import source_options, surveyed, told
 
@@ -73,6 +72,8 @@ def check(
     if page is not None:
         _write_page(page, made, project)
     if not forms:
+        from .matrix import print_survey
+
         print_survey(console(), made, verbose=verbose, diffs=diff)
         _print_bisections(bisections)
     else:
@@ -102,14 +103,15 @@ def _print_bisections(bisections: "list[Bisection]") -> None:
 
 
 def _print_as(form: str, made: Survey, bisections: "list[Bisection]") -> None:
-    from ..check import formats
-
     if form == "json":
         values = made.as_dict()
         if bisections:
             values["bisections"] = [each.as_dict() for each in bisections]
         print_json(values, indent=None)
-    elif form == "github":
+        return
+    from ..check import formats
+
+    if form == "github":
         click.echo(formats.github(made, formats.repository(Path.cwd())), nl=False)
     else:
         click.echo(formats.gitlab(made, formats.repository(Path.cwd())), nl=False)

@@ -4,9 +4,9 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from importlib import metadata
 
 from ..declare import PatchSet
+from ..entry_points import EntryPoint
 from ..errors import BrokenSetError
 from ..patch import Patch
 from ..target import is_lazy
@@ -52,13 +52,15 @@ BUILTIN_MODELS = (
 )
 
 
-def get_models(entry_points: Iterable[metadata.EntryPoint] | None = None) -> tuple[Model, ...]:
+def get_models(entry_points: Iterable[EntryPoint] | None = None) -> tuple[Model, ...]:
     """Return the architectures that have a factory, without importing any factory.
 
     A distribution's factory takes the place of the built-in one of its architecture. Raises
     `BrokenSetError` where two distributions have one, or an entry point names no class.
     """
     if entry_points is None:
+        from importlib import metadata
+
         entry_points = metadata.entry_points(group=GROUP)
     models = {model.architecture: model for model in BUILTIN_MODELS}
     for entry_point in sorted(set(entry_points), key=lambda found: (found.name, found.value)):
@@ -109,7 +111,7 @@ def of_others(patch: Patch) -> bool:
     return isinstance(made, Registration) and made.model.origin != ORIGIN
 
 
-def _check(entry_point: metadata.EntryPoint, before: Model | None) -> None:
+def _check(entry_point: EntryPoint, before: Model | None) -> None:
     problem = remedy = ""
     if not is_lazy(entry_point.value) or not _ARCHITECTURE.fullmatch(entry_point.name):
         problem = "does not name a factory"
@@ -125,7 +127,7 @@ def _check(entry_point: metadata.EntryPoint, before: Model | None) -> None:
         )
 
 
-def _model(entry_point: metadata.EntryPoint, models: dict[str, Model]) -> Model:
+def _model(entry_point: EntryPoint, models: dict[str, Model]) -> Model:
     before = models.get(entry_point.name)
     if before is not None:
         return replace(before, factory=entry_point.value, origin=origin(entry_point))
@@ -143,7 +145,7 @@ def _names(architecture: str) -> Iterator[str]:
     yield from (f"{whole}_{number}" for number in itertools.count(2))
 
 
-def origin(entry_point: metadata.EntryPoint) -> str:
+def origin(entry_point: EntryPoint) -> str:
     """Return the name and version of the distribution that declares an entry point."""
     dist = entry_point.dist
     return f"{dist.name} {dist.version}" if dist is not None else "an unknown distribution"
