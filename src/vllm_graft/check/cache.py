@@ -49,7 +49,7 @@ class CachedResolver:
         """What answers where the cache does not. It opens the tree."""
         from .resolve import Resolver  # a third of a run that the cache answers
 
-        return Resolver(self.tree)
+        return Resolver(self.tree, self._file.with_suffix(".names"))
 
     @cached_property
     def version(self) -> VllmVersion:

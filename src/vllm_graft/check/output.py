@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 
-def write_whole(file: Path, text: str) -> None:
-    """Write a file of text: who reads it meanwhile, or after a failure, has the old one.
+def write_whole(file: Path, contents: str | bytes) -> None:
+    """Write a file, a text in UTF-8: who reads it meanwhile, or after a failure, has the old one.
 
     A link stays a link, and the file keeps its mode. Raises OSError where it cannot be written.
     """
@@ -15,8 +15,8 @@ def write_whole(file: Path, text: str) -> None:
     # Containers give the same numbers to processes, and one that was killed may have left its file.
     new = file.with_name(f".{file.name}.{os.getpid()}-{time.time_ns():x}.new")
     try:
-        with new.open("x", encoding="utf-8", newline="\n") as written:
-            written.write(text)
+        with new.open("xb") as written:
+            written.write(contents.encode() if isinstance(contents, str) else contents)
         if file.exists():
             new.chmod(file.stat().st_mode & 0o777)
         new.replace(file)

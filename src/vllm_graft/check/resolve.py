@@ -1,9 +1,9 @@
 """Where a target really is in a tree, what it is, and how it is reached."""
 
 import ast
-import re
 from collections.abc import Iterator
 from functools import cached_property
+from pathlib import Path
 from symtable import symtable
 
 from ..errors import SourceError
@@ -15,24 +15,24 @@ from .fingerprint import fingerprint
 from .foreign import foreign
 from .lookup import Lookup
 from .outline import Unsplit
+from .names import Names, names_of
 from .peculiar import peculiarity
 from .resolution import Resolution, State
 from .stored import stored
 from .syntax_error import told
 from .tree import Place, Tree, is_of_vllm
 
-_DEFINITIONS = tuple(
-    map(re.compile, (rb"def (\w+)", rb"class (\w+)", rb"\n(\w+)(?:: [^=\n]+)? = "))
-)
-"""Each begins with a constant, since Python then skips to where it stands."""
-
 
 class Resolver:
-    """Follows targets in one tree. It keeps what it has read for the next target."""
+    """Follows targets in one tree. It keeps what it has read for the next target.
 
-    def __init__(self, tree: Tree) -> None:
+    `names` is a file for what would take the longest to find out again; see `names.names_of`.
+    """
+
+    def __init__(self, tree: Tree, names: Path | None = None) -> None:
         tree.raise_if_not_vllm()
         self.tree = tree
+        self._file_of_names = names
         self._lookup = Lookup(tree)
         self._sound: set[str] = set()
 
@@ -59,21 +59,11 @@ class Resolver:
 
     def naming(self, name: str) -> list[str]:
         """Return the modules whose text looks as if it defined a name, wherever they are."""
-        return self._names.get(name.encode(), [])
+        return self._names.modules(name)
 
     @cached_property
-    def _names(self) -> dict[bytes, list[str]]:
-        """The names that are defined in any module: the one question that reads them all."""
-        names: dict[bytes, list[str]] = {}
-        for path in self.tree.files():
-            module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-            try:
-                data = self.tree.read(path)
-            except OSError:  # a folder of such a name, a link to nothing
-                continue
-            for name in {name for pattern in _DEFINITIONS for name in pattern.findall(data)}:
-                names.setdefault(name, []).append(module)
-        return names
+    def _names(self) -> Names:
+        return names_of(self.tree, self._file_of_names)
 
     def qualnames(self, module: str, name: str) -> list[str]:
         """Return where the text of a module defines a function, in itself or in its classes."""
