@@ -1,5 +1,5 @@
 """`python -m vllm_graft` is `vllm-graft`."""
 
-from .cli import main
+from .cli import script
 
-main(prog_name="vllm-graft")
+script()

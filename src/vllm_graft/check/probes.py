@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable
-from textwrap import dedent
 from typing import Any
 
 from packaging.version import Version
@@ -49,4 +48,6 @@ def _asked(
         return source.tree.text(place) if place is not None else ""
     if found is None or not found.path:
         return ""
+    from textwrap import dedent  # few patches have a probe
+
     return dedent(source.tree.lines(found.path, found.line, found.end_line))

@@ -10,7 +10,6 @@ from ..catalog import GROUP, Catalog, load_catalog
 from ..entry_points import EntryPoint, Undistributed, entry_points
 from ..errors import ProjectError
 from ..patch import Patch
-from ..settings import Selection
 from ..target import is_lazy, load
 from .revision_name import split
 
@@ -63,6 +62,8 @@ class Project:
         """
         globs = self.select if select is None else select
         if globs is not None:
+            from ..settings import Selection
+
             selection = Selection.parse(globs, "the selection")
             chosen = tuple(each for each in catalog.patches if selection.names(each.id))
             what = f"none has an id like {globs!r}"

@@ -93,6 +93,9 @@ class Resolver:
         place = self.tree.locate(module)
         if place is None or place.module in self._sound:
             return
+        if self.tree.is_compiled(place.path):
+            self._sound.add(place.module)
+            return
         outline = self._lookup.outline(place)
         if self.tree.is_released and not (is_missing or outline.looks_broken):
             return

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -74,6 +75,10 @@ class Tree(ABC):
     @abstractmethod
     def files(self) -> Iterator[str]:
         """Yield the paths of all files of Python source."""
+
+    def is_compiled(self, path: str) -> bool:
+        """Tell whether Python has compiled a file as it is now, which then is free of errors."""
+        return False
 
     def fingerprint(self) -> str:
         """Return what changes whenever any file of Python source does."""
@@ -198,6 +203,17 @@ class FolderTree(Tree):
     def stamp(self, path: str) -> str:
         return _state(self._prefix + path)
 
+    def is_compiled(self, path: str) -> bool:
+        source = self._prefix + path
+        try:
+            state = os.stat(source)  # noqa: PTH116
+            with open(importlib.util.cache_from_source(source), "rb") as file:  # noqa: PTH123
+                head = file.read(_HEAD.size)
+        except (OSError, NotImplementedError):
+            return False
+        written = (int(state.st_mtime) & _32_BITS, state.st_size & _32_BITS)
+        return head == _HEAD.pack(importlib.util.MAGIC_NUMBER, 0, *written)
+
     def listed(self, folder: str) -> Iterator[str]:
         try:
             yield from os.listdir(self._prefix + folder)  # noqa: PTH208
@@ -232,6 +248,11 @@ class FolderTree(Tree):
 def is_of_vllm(target: Target) -> bool:
     """Tell whether a target is in vLLM's own package."""
     return target.module.partition(".")[0] == PACKAGE
+
+
+_HEAD = struct.Struct("<4sLLL")
+_32_BITS = 0xFFFFFFFF
+"""What a file of bytecode begins with when times tell whether it is of today (PEP 552)."""
 
 
 def _state(file: "str | os.DirEntry[str]") -> str:
