@@ -102,9 +102,7 @@ def _load(entry_point: EntryPoint) -> PatchSet:
     return patch_set
 
 
-def _check(
-    patch_set: PatchSet, entry_point: EntryPoint, origins: Mapping[str, str]
-) -> None:
+def _check(patch_set: PatchSet, entry_point: EntryPoint, origins: Mapping[str, str]) -> None:
     if patch_set.name != entry_point.name:
         raise _broken(
             entry_point,

@@ -18,12 +18,15 @@ class Locks:
     def __init__(self, project: Project, file: Path | None = None) -> None:
         self._file = file or (project.lock if project.has_lock else None)
         self._read: dict[Path, Lock] = {}
+        self._files: dict[str, Path | None] = {}
         if file is None and not project.lock.exists():
             self._read[project.lock] = Lock(missing=project.lock)
 
     def __call__(self, patch: Patch) -> Lock | None:
         """Return the lock of a patch; None where there is none."""
-        file = lock_of(patch, self._file)
+        if patch.id not in self._files:
+            self._files[patch.id] = lock_of(patch, self._file)
+        file = self._files[patch.id]
         if file is None:
             return None
         if file not in self._read:

@@ -1,11 +1,13 @@
 """Answering ahead what patches ask of several trees, on all cores."""
 
+import gc
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..patch import Patch
 from ..target import Target
+from . import COLLECTING
 from .example import Example, LockedExample
 from .examples import Examples
 from .source import Source
@@ -37,7 +39,7 @@ def prepare(
     from concurrent.futures import ProcessPoolExecutor
 
     spawn = multiprocessing.get_context("spawn")  # a fork of a process with threads can hang
-    with ProcessPoolExecutor(workers, mp_context=spawn) as pool:
+    with ProcessPoolExecutor(workers, spawn, gc.set_threshold, COLLECTING) as pool:
         _wait([(each, pool.submit(_answer, each.text, targets)) for each in cold])
         if all(_is_known(each, targets) for each in sources):
             lost = [(each, list(_lost(patches, each, examples))) for each in cold]

@@ -14,8 +14,8 @@ from .entities import Absent, Answer, Entity
 from .fingerprint import fingerprint
 from .foreign import foreign
 from .lookup import Lookup
-from .outline import Unsplit
 from .names import Names, names_of
+from .outline import Unsplit
 from .peculiar import peculiarity
 from .resolution import Resolution, State
 from .stored import stored

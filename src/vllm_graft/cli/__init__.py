@@ -11,6 +11,8 @@ from importlib import import_module
 
 import click
 
+from ..check import COLLECTING
+
 COMMANDS = {
     "list": "list_patches",
     "status": "status",
@@ -26,7 +28,7 @@ COMMANDS = {
 """The commands: each in the module of its name, and what it is called there."""
 
 READING = frozenset({"check", "lock", "docs"})
-"""Those that read vLLM's sources: many objects, hardly one of which is in a circle."""
+"""Those that do nothing but read sources, and write what they found."""
 
 
 class Commands(click.Group):
@@ -41,7 +43,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         if cmd_name in READING:
-            gc.set_threshold(100_000, 50, 100)  # else a tenth of their time is collecting garbage
+            gc.set_threshold(*COLLECTING)
         module = import_module(f".{cmd_name}", __name__)
         command: click.Command = getattr(module, COMMANDS[cmd_name])
         return command
