@@ -138,6 +138,15 @@ def test_a_cache_that_cannot_be_used_is_none(root: Path, cache: Path, content: s
     assert CachedResolver(FolderTree(root), cache).resolve(Target("vllm.b", "f")).path
 
 
+def test_answers_of_another_tree_are_none(root: Path, cache: Path, tmp_path: Path) -> None:
+    fill(root, cache)
+    other = CachedResolver(FolderTree(write_tree(tmp_path / "other", {})), cache)
+    (answers,) = cache.glob("*.json")
+    answers.rename(other._file)
+    other.reload()
+    assert other.resolve(Target.parse("vllm.b:f")).state == "missing"
+
+
 def test_a_folder_that_cannot_be_written_is_no_error(root: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     fill(root, tmp_path / "file" / "cache")

@@ -462,6 +462,11 @@ def other_sum(file: Path) -> None:
     file.write_bytes(before + bytes(4) + after)
 
 
+def other_mark(file: Path) -> None:
+    before, mark, after = file.read_bytes().rpartition(b"PK\x01\x02")
+    file.write_bytes(before + bytes(len(mark)) + after)
+
+
 def test_a_release_that_was_cut_in_the_cache_is_fetched_again(index: PackageIndex) -> None:
     index.add(SDIST)
     whole = open_tree("0.32.0").read("vllm/plain.py")
@@ -469,7 +474,7 @@ def test_a_release_that_was_cut_in_the_cache_is_fetched_again(index: PackageInde
     assert open_tree("0.32.0").read("vllm/plain.py") == whole
 
 
-@pytest.mark.parametrize("damage", [flip, other_sum])
+@pytest.mark.parametrize("damage", [flip, other_sum, other_mark])
 def test_a_damaged_file_of_the_cache_is_said(
     damage: Callable[[Path], None], index: PackageIndex
 ) -> None:

@@ -115,6 +115,27 @@ def test_a_class_can_be_asked_for_its_bases_alone() -> None:
     assert len(header.body) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "is_broken"),
+    [
+        ("x = (1, [2], {})\n", False),
+        ("x = 1  # :)\n", False),
+        ("x = '('\n", False),
+        ("x = (1,\n", True),
+        ("def f(: pass  # :)\n}\n", True),
+    ],
+)
+def test_brackets_tell_what_is_broken_those_in_texts_left_out(text: str, is_broken: bool) -> None:
+    assert Outline(text).looks_broken is is_broken
+
+
+@pytest.mark.parametrize("text", ["a = 1\nb = 2\n", "\na = 1\n\nb = 2", "#!/x\na = 1\nb = 2\n"])
+def test_a_text_may_begin_with_a_statement(text: str) -> None:
+    parsed = [(node.lineno, ast.unparse(node)) for node in ast.parse(text).body]
+    blocks = Outline(text).blocks
+    assert [(each.line, text[each.start : each.end].strip()) for each in blocks] == parsed
+
+
 def test_blocks_that_may_bind_a_name() -> None:
     outline = Outline(MODULE)
 

@@ -1,5 +1,6 @@
 """Where a target really is, told from source: what Python would find there when vLLM runs."""
 
+import py_compile
 from pathlib import Path
 
 import pytest
@@ -461,6 +462,17 @@ def test_a_module_that_is_not_python_is_an_error(tmp_path: Path, source: str, na
     write_tree(tmp_path, {"broken.py": source, "elsewhere.py": "def f(): pass\nx = = 1\n"})
     with pytest.raises(SourceError, match=r"vllm/(broken|elsewhere)\.py in .* is not Python"):
         resolve(tmp_path, f"vllm.broken:{name}")
+
+
+def test_a_module_that_python_has_compiled_is_not_parsed_to_see_whether_it_is_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_tree(tmp_path, {"plain.py": "def f(): pass\n"}) / "vllm/plain.py"
+    monkeypatch.delattr("vllm_graft.check.resolve.symtable")
+    with pytest.raises(NameError):
+        resolve(tmp_path, "vllm.plain:f")
+    py_compile.compile(str(file))
+    assert resolve(tmp_path, "vllm.plain:f").state == "found"
 
 
 def test_a_folder_that_is_no_vllm_is_an_error(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """The sources of a vLLM, however they come: what is read, which version it is, what is refused."""
 
+import os
+import py_compile
 import shutil
 import subprocess
 import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from py_compile import PycInvalidationMode
 
 import pytest
 
@@ -142,6 +145,28 @@ def test_a_changed_file_has_another_stamp(tmp_path: Path) -> None:
     before = tree.stamp("vllm/plain.py"), tree.fingerprint()
     (tmp_path / "vllm" / "plain.py").write_text("A = 1  # longer\n")
     assert (tree.stamp("vllm/plain.py"), tree.fingerprint()) != before
+
+
+@pytest.mark.parametrize(
+    ("mode", "text", "is_compiled"),
+    [
+        (PycInvalidationMode.TIMESTAMP, "A = 1\n", True),
+        (PycInvalidationMode.TIMESTAMP, "A = 12\n", False),
+        (PycInvalidationMode.UNCHECKED_HASH, "A = 1\n", False),
+        (None, "A = 1\n", False),
+    ],
+)
+def test_a_file_is_compiled_where_python_would_take_the_bytecode(
+    tmp_path: Path, mode: PycInvalidationMode | None, text: str, is_compiled: bool
+) -> None:
+    write_tree(tmp_path, {"plain.py": "A = 1\n"})
+    file = tmp_path / "vllm/plain.py"
+    if mode is not None:
+        py_compile.compile(str(file), invalidation_mode=mode)
+    times = file.stat().st_atime_ns, file.stat().st_mtime_ns
+    file.write_text(text)
+    os.utime(file, ns=times)
+    assert FolderTree(tmp_path).is_compiled("vllm/plain.py") is is_compiled
 
 
 def test_without_a_version_file_the_metadata_tells(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,11 @@ try:
 finally:
     print(*sys.modules, file=sys.stderr)
 """
+
+
+without_sets = pytest.mark.skipif(
+    bool(metadata.entry_points(group="vllm_graft.patches")), reason="there are patch sets to load"
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +64,9 @@ def _modules(root: Path) -> set[str]:
         "rich",
         "multiprocessing",
         "difflib",
+        "logging",
+        "tarfile",
+        pytest.param("importlib.metadata", marks=without_sets),
         "packaging.requirements",
         "vllm_graft.hooks",
         "vllm_graft.module_hook",
@@ -79,7 +88,40 @@ def test_a_check_that_knows_the_answers_does_not_import_what_finds_them(
 ) -> None:
     """Reading sources is for a check that has to."""
     cold, warm = imported
-    assert "vllm_graft.check.resolve" in cold - warm
+    assert {"vllm_graft.check.resolve", "hashlib"} <= cold - warm
+
+
+ENDING = """
+import atexit, os
+
+class Held:
+    def __del__(self):
+        os.write(2, b"taken down")
+
+held = Held()
+atexit.register(os.write, 2, b"told")
+"""
+
+
+@pytest.mark.parametrize("command", [["check"], ["lock", "--check"]])
+def test_a_command_that_reads_ends_without_taking_objects_down(
+    tmp_path: Path, command: list[str]
+) -> None:
+    """What was registered for the end is called, and all output is there."""
+    write_tree(tmp_path / "tree", {"a.py": "def f(x): ..."})
+    (tmp_path / "acme_ending.py").write_text(PATCHES + ENDING)
+    (tmp_path / "pyproject.toml").write_text('[tool.vllm-graft]\nsets = ["acme_ending:patches"]\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "vllm_graft", *command, "--vllm", "tree"],
+        cwd=tmp_path,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "acme/f" in done.stdout + done.stderr
+    assert done.returncode == (0 if command == ["check"] else 1)
+    assert done.stderr.endswith("told")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
