@@ -5,7 +5,8 @@
 runs in any environment that has vllm-graft; `others` needs vLLM, mpat and griffe there too.
 Releases are fetched from the package index before anything is measured, unless there is a folder
 with an unpacked tree for each. The whole command is measured, with the start of the interpreter.
-`cold` is without answers of earlier runs; the files are in the memory of the system all the same.
+`cold` is without answers of earlier runs, and without the names of all modules that they kept for
+missing targets; `anew` is with these. The files are in the memory of the system all the same.
 """
 
 import functools

@@ -147,6 +147,12 @@ class Checked:
         self.forget()
         return self.warm()
 
+    def anew(self) -> Sample:
+        """Time the command without answers, but with what earlier runs kept of the names."""
+        for file in self._answers.glob("*.json"):
+            file.unlink()
+        return self.warm()
+
     def warm(self) -> Sample:
         """Time the command, which has the answers of the run before."""
         log = self.folder / "check.log"
@@ -162,8 +168,12 @@ class Checked:
         return peak(self.command, self.environ, self.folder, fine=(0, 1))
 
     def forget(self) -> None:
-        """Remove the answers of earlier runs."""
-        shutil.rmtree(self.folder / "cache" / "vllm-graft" / "check", ignore_errors=True)
+        """Remove the answers of earlier runs, and the names of modules that they kept."""
+        shutil.rmtree(self._answers, ignore_errors=True)
+
+    @property
+    def _answers(self) -> Path:
+        return self.folder / "cache" / "vllm-graft" / "check"
 
 
 def _write_project(folder: Path, targets: Collection[str]) -> None:

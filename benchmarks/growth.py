@@ -74,7 +74,8 @@ def by_targets(report: Report, source: str, touched: Touched, folder: Path, runs
 def by_size(report: Report, tree: Tree, touched: Touched, folder: Path, runs: int) -> None:
     """Check a few targets on the tree as it is, and on one with modules that they do not touch.
 
-    A target that is missing is looked for in the whole tree, so it is shown by itself.
+    A target that is missing is looked for in the whole tree, so it is shown by itself: also anew,
+    with what an earlier run has kept of the names of all modules.
     """
     plain, larger = folder / "plain", folder / "larger"
     progress(f"growth: a tree with {ADDED:,} modules more")
@@ -88,8 +89,10 @@ def by_size(report: Report, tree: Tree, touched: Touched, folder: Path, runs: in
         for name, root in (("plain", plain), ("larger", larger)):
             checked = Checked.make(folder / f"{name}-checked{kind}", targets, [str(root)])
             runners |= {f"{name}, cold": checked.cold, f"{name}, warm": checked.warm}
+            if kind:
+                runners[f"{name}, anew"] = checked.anew
         samples = interleave(runners, runs, f"growth with the tree{kind}")
-        for state in ("cold", "warm"):
+        for state in ("cold", "warm", "anew") if kind else ("cold", "warm"):
             _compare(report, samples, f"{FEW} targets{kind}", state)
 
 

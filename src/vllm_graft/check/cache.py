@@ -18,6 +18,7 @@ from .tree import Tree, is_of_vllm
 
 if TYPE_CHECKING:
     from .example import AnyExample
+    from .names import Names
     from .resolve import Resolver
 
 _WHOLE = "*"
@@ -49,7 +50,7 @@ class CachedResolver:
         """What answers where the cache does not. It opens the tree."""
         from .resolve import Resolver  # a third of a run that the cache answers
 
-        return Resolver(self.tree, self._file.with_suffix(".names"))
+        return Resolver(self.tree, self._names)
 
     @cached_property
     def version(self) -> VllmVersion:
@@ -118,6 +119,11 @@ class CachedResolver:
             import logging
 
             logging.getLogger("vllm.graft.check").debug("no cache: %s", error)
+
+    def _names(self) -> "Names":
+        from .names import names_of
+
+        return names_of(self.tree, self._file.with_suffix(".names"), self._stamp(_WHOLE))
 
     def _stored(self, table: str, key: str) -> Any:
         entry = self._entries.get(table, {}).get(key)

@@ -37,13 +37,14 @@ class Names:
             at = lines.find(word, lines.index(b"\n", at))
 
 
-def names_of(tree: Tree, file: Path | None = None) -> Names:
+def names_of(tree: Tree, file: Path | None = None, stamp: str | None = None) -> Names:
     """Return the names of a tree. Kept in a file they spare the next run from reading it all.
 
-    Of a tree that can change only the files that did are read again. A file that cannot be read or
-    written is none.
+    Of a tree that can change only the files that did are read again; `stamp` changes with any, for
+    who knows it already. A file that cannot be read or written is none.
     """
-    state = f"{_FORMAT}\t{tree.key}\n{zlib.crc32(tree.fingerprint().encode()):08x}\n".encode()
+    stamp = tree.fingerprint().replace("\n", " ") if stamp is None else stamp
+    state = f"{_FORMAT}\t{tree.key}\n{stamp}\n".encode()
     before = _read(file)
     if before.startswith(state):
         return Names(before[len(state) :])

@@ -23,6 +23,7 @@ _LITERALS = re.compile(
     |'[^'\\\n]*(?:\\.[^'\\\n]*)*'""",
     re.DOTALL | re.VERBOSE,
 )
+_BRACKETS = ("()", "[]", "{}")
 _BEGINS = re.compile(r"[^\s#)\]}]")
 _MARKS = re.compile(rf"{_LITERALS.pattern}|[()\[\]{{}}:]", _LITERALS.flags)
 _CONTINUED = re.compile(r"(?:else|elif|except|finally)\b")
@@ -130,8 +131,11 @@ class Outline:
     @cached_property
     def looks_broken(self) -> bool:
         """Whether brackets do not match: a cut or unmerged file, found without parsing it."""
-        # Literals are seldom out of balance, and to leave them out takes twenty times as long.
-        return not _is_balanced(self.text) and not _is_balanced(_LITERALS.sub("", self.text))
+        count = self.text.count
+        if all(count(pair[0]) == count(pair[1]) for pair in _BRACKETS):
+            return False  # what is in literals is seldom out of balance, and takes long to leave out
+        count = _LITERALS.sub("", self.text).count
+        return any(count(pair[0]) != count(pair[1]) for pair in _BRACKETS)
 
     def source(self, node: ast.AST) -> str:
         """Return the lines that a statement is on."""
@@ -212,21 +216,16 @@ class Outline:
 
     def _starts(self, start: int, end: int, indent: str) -> list[int]:
         """Return the offsets of the lines that begin a statement, `else` and the like left out."""
+        matches = _lines_at(indent).finditer(self.text, max(0, start - 1), end)
+        at_start = [0] if start == 0 and _BEGINS.match(self.text) else []
         found = []
-        for offset in self._lines_with(start, end, indent):
+        for offset in (*at_start, *(match.end() for match in matches)):
             index = bisect_left(self._long, (offset,)) - 1
             if index >= 0 and offset < self._long[index][1]:
                 continue
             if not _CONTINUED.match(self.text, offset):
                 found.append(offset)
         return found
-
-    def _lines_with(self, start: int, end: int, indent: str) -> Iterator[int]:
-        """Yield where the text begins on lines that are indented so; `start` is such a line's."""
-        if start == 0 and _BEGINS.match(self.text):
-            yield 0
-        for match in _lines_at(indent).finditer(self.text, max(0, start - 1), end):
-            yield match.end()
 
     def _block(self, start: int, head: int, end: int, indent: str, line: int) -> Block:
         defined = _DEFINED.match(self.text, head)
@@ -288,10 +287,6 @@ def _docstrings(text: str) -> list[tuple[int, int]] | None:
 _OTHER_MARKS = frozenset("#'\"")
 _GOES_ON = tuple("([{,\\=+/%&|<>")
 _FIRST_LINE = re.compile(r"[ \t]*(?:\#[^\n]*)?\n(?:[ \t]*(?:\#[^\n]*)?\n)*([ \t]+)(?=[^\s#])")
-
-
-def _is_balanced(text: str) -> bool:
-    return all(text.count(pair[0]) == text.count(pair[1]) for pair in ("()", "[]", "{}"))
 
 
 def _refuse(outline: Outline) -> list[ast.stmt]:

@@ -1,9 +1,8 @@
 """Where a target really is in a tree, what it is, and how it is reached."""
 
 import ast
-from collections.abc import Iterator
-from functools import cached_property
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from symtable import symtable
 
 from ..errors import SourceError
@@ -26,13 +25,13 @@ from .tree import Place, Tree, is_of_vllm
 class Resolver:
     """Follows targets in one tree. It keeps what it has read for the next target.
 
-    `names` is a file for what would take the longest to find out again; see `names.names_of`.
+    `names` gives which modules define a name, where somebody keeps that.
     """
 
-    def __init__(self, tree: Tree, names: Path | None = None) -> None:
+    def __init__(self, tree: Tree, names: Callable[[], Names] | None = None) -> None:
         tree.raise_if_not_vllm()
         self.tree = tree
-        self._file_of_names = names
+        self._make_names = names or partial(names_of, tree)
         self._lookup = Lookup(tree)
         self._sound: set[str] = set()
 
@@ -63,7 +62,7 @@ class Resolver:
 
     @cached_property
     def _names(self) -> Names:
-        return names_of(self.tree, self._file_of_names)
+        return self._make_names()
 
     def qualnames(self, module: str, name: str) -> list[str]:
         """Return where the text of a module defines a function, in itself or in its classes."""
