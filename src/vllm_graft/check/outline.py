@@ -24,7 +24,6 @@ _LITERALS = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _BRACKETS = ("()", "[]", "{}")
-_BEGINS = re.compile(r"[^\s#)\]}]")
 _MARKS = re.compile(rf"{_LITERALS.pattern}|[()\[\]{{}}:]", _LITERALS.flags)
 _CONTINUED = re.compile(r"(?:else|elif|except|finally)\b")
 _DEFINED = re.compile(r"(?:async[ \t]+)?(def|class)[ \t]+(\w+)")
@@ -133,7 +132,7 @@ class Outline:
         """Whether brackets do not match: a cut or unmerged file, found without parsing it."""
         count = self.text.count
         if all(count(pair[0]) == count(pair[1]) for pair in _BRACKETS):
-            return False  # what is in literals is seldom out of balance, and takes long to leave out
+            return False  # literals are seldom out of balance, and take long to leave out
         count = _LITERALS.sub("", self.text).count
         return any(count(pair[0]) != count(pair[1]) for pair in _BRACKETS)
 
@@ -151,8 +150,7 @@ class Outline:
     @cached_property
     def _long(self) -> list[tuple[int, int]]:
         """The spans of the literals that go over several lines."""
-        docstrings = _docstrings(self.text)
-        if docstrings is not None:
+        if (docstrings := _docstrings(self.text)) is not None:
             return docstrings
         found = _LITERALS.finditer(self.text)
         if "\\\n" not in self.text:  # else a string in simple quotes may be long too
@@ -216,10 +214,12 @@ class Outline:
 
     def _starts(self, start: int, end: int, indent: str) -> list[int]:
         """Return the offsets of the lines that begin a statement, `else` and the like left out."""
-        matches = _lines_at(indent).finditer(self.text, max(0, start - 1), end)
-        at_start = [0] if start == 0 and _BEGINS.match(self.text) else []
+        lines = _lines_at(indent)
+        offsets = [each.end() for each in lines.finditer(self.text, max(0, start - 1), end)]
+        if start == 0 and lines.match(f"\n{self.text[:1]}"):
+            offsets.insert(0, 0)
         found = []
-        for offset in (*at_start, *(match.end() for match in matches)):
+        for offset in offsets:
             index = bisect_left(self._long, (offset,)) - 1
             if index >= 0 and offset < self._long[index][1]:
                 continue
@@ -295,8 +295,7 @@ def _refuse(outline: Outline) -> list[ast.stmt]:
 
 @lru_cache(maxsize=16)
 def _lines_at(indent: str) -> re.Pattern[str]:
-    # A pattern that begins with a constant is looked for much faster than one that begins with `^`.
-    return re.compile(rf"\n{indent}(?=[^\s#)\]}}])")
+    return re.compile(rf"\n{indent}(?=[^\s#)\]}}])")  # a constant first: found faster than by `^`
 
 
 def _is_of_name(character: str) -> bool:
