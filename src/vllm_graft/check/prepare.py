@@ -86,6 +86,7 @@ def _answer(text: str, targets: Sequence[str]) -> None:
     for target in targets:
         resolver.resolve(Target.parse(target))
     resolver.save()
+    resolver.release()  # else its memory waits for the garbage collector
 
 
 def _search(text: str, lost: Sequence[tuple[str, _Shown]]) -> None:
@@ -102,3 +103,5 @@ def _search(text: str, lost: Sequence[tuple[str, _Shown]]) -> None:
         for move in moves[:1]:
             resolver.resolve(move.target)
     resolver.save()
+    for source in sources.values():
+        source.resolver.release()
