@@ -1,6 +1,5 @@
 """The releases in the user's cache folder, for what the vLLMs that are named do not tell."""
 
-import logging
 import struct
 from bisect import bisect
 from collections.abc import Iterable
@@ -13,8 +12,6 @@ from ..errors import SourceError
 from ..target import Target
 from .example import Example
 from .source import Source
-
-_LOG = logging.getLogger("vllm.graft.check")
 
 _UNREADABLE = (SourceError, OSError, ValueError, struct.error)
 """What reading a file raises that is not, or not wholly, a release."""
@@ -42,7 +39,7 @@ class AtHand:
         try:
             return [each for each in cached_releases() if each not in self._named]
         except _UNREADABLE as error:
-            _LOG.debug("no kept releases: %s", error)
+            _debug("no kept releases: %s", error)
             return []
 
     def example(self, version: Version, target: Target) -> Example | None:
@@ -56,7 +53,7 @@ class AtHand:
                 source.tree.read(found.resolution.path)  # the answer may be of the cache
             return found
         except _UNREADABLE as error:
-            _LOG.debug("vLLM %s is kept and cannot be read: %s", version, error)
+            _debug("vLLM %s is kept and cannot be read: %s", version, error)
             self._opened[version] = None
             return None
 
@@ -120,3 +117,9 @@ def _opened(version: Version) -> Source | None:
 
     tree = cached_release(version)
     return None if tree is None else Source(str(version), tree)
+
+
+def _debug(message: str, *values: object) -> None:
+    import logging  # few checks have something to say here
+
+    logging.getLogger("vllm.graft.check").debug(message, *values)
