@@ -33,11 +33,11 @@ test-unit: $(ENV)/.ready
 	$(BIN)/python -m pytest tests/tensors
 
 test-startup: $(ENV)/.ready
-	$(BIN)/python -m pytest tests/startup
+	$(BIN)/python -m pytest -n auto tests/startup
 
 # The page of a survey, in a real headless browser.
 test-browser: $(ENV)/.ready browser
-	$(BIN)/python -m pytest tests/browser
+	$(BIN)/python -m pytest -n auto tests/browser
 
 # Playwright's own builds are not downloaded: any Chromium of the machine will do, else Debian's.
 CHROMIUM := chromium google-chrome chromium-browser google-chrome-stable
