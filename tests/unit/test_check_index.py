@@ -462,9 +462,18 @@ def other_sum(file: Path) -> None:
     file.write_bytes(before + bytes(4) + after)
 
 
-def other_mark(file: Path) -> None:
-    before, mark, after = file.read_bytes().rpartition(b"PK\x01\x02")
-    file.write_bytes(before + bytes(len(mark)) + after)
+@pytest.mark.parametrize("path", ["vllm/plain.p", "llm/plain.py", "vllm/plain.py.txt", ""])
+def test_of_a_kept_release_one_file_is_found_by_its_whole_name(
+    index: PackageIndex, path: str
+) -> None:
+    index.add(SDIST)
+    assert open_tree("0.32.0").read("vllm/plain.py") == b"A = 1\n"
+    with pytest.raises(FileNotFoundError):
+        open_tree("0.32.0").read(path)
+
+
+def no_marks(file: Path) -> None:
+    file.write_bytes(file.read_bytes().replace(b"PK\x01\x02", bytes(4)))
 
 
 def test_a_release_that_was_cut_in_the_cache_is_fetched_again(index: PackageIndex) -> None:
@@ -474,7 +483,7 @@ def test_a_release_that_was_cut_in_the_cache_is_fetched_again(index: PackageInde
     assert open_tree("0.32.0").read("vllm/plain.py") == whole
 
 
-@pytest.mark.parametrize("damage", [flip, other_sum, other_mark])
+@pytest.mark.parametrize("damage", [flip, other_sum, no_marks])
 def test_a_damaged_file_of_the_cache_is_said(
     damage: Callable[[Path], None], index: PackageIndex
 ) -> None:

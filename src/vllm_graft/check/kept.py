@@ -1,6 +1,7 @@
 """Releases of vLLM in the user's cache folder, where they are kept once they were fetched."""
 
 import os
+from functools import cache
 from pathlib import Path
 
 from packaging.version import Version
@@ -17,7 +18,7 @@ def sources_folder() -> Path:
 
 def cached_releases() -> list[Version]:
     """Return the versions in the cache, in order."""
-    return sorted({Version(parts(each)[1]) for each in _kept()})
+    return sorted({_told(each)[1] for each in _kept()})
 
 
 def cached_release(version: Version) -> ReleaseTree | None:
@@ -26,22 +27,26 @@ def cached_release(version: Version) -> ReleaseTree | None:
     kept = _kept()
     for distribution in DISTRIBUTIONS:
         for file in kept:
-            name, text, _ = parts(file)
-            if name == distribution and (text == str(public) or Version(text) == public):
-                tree = ReleaseTree(file)
+            if _told(file) == (distribution, public):
+                tree = ReleaseTree(sources_folder() / file)
                 if tree.is_complete:
                     return tree
     return None
 
 
-def _kept() -> list[Path]:
-    """Return the files of releases, by name."""
-    folder = sources_folder()
+def _kept() -> list[str]:
+    """Return the names of the files of releases."""
     try:
-        names = sorted(os.listdir(folder))  # noqa: PTH208  `glob` takes ten times as long
+        names = sorted(os.listdir(sources_folder()))  # noqa: PTH208  `glob` takes ten times as long
     except OSError:
         return []
-    return [folder / each for each in names if _is_kept(each)]
+    return [*filter(_is_kept, names)]
+
+
+@cache  # a check can ask for each of them
+def _told(name: str) -> tuple[str, Version]:
+    distribution, version, _ = parts(Path(name))
+    return distribution, Version(version)
 
 
 def _is_kept(name: str) -> bool:
