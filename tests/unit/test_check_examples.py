@@ -12,7 +12,7 @@ from packaging.version import Version
 
 from vllm_graft import Patch, PatchSet
 from vllm_graft.check import kept
-from vllm_graft.check.at_hand import AtHand, Nothing, nearest_first
+from vllm_graft.check.at_hand import AtHand, Nothing, nearest_first, worth_asking
 from vllm_graft.check.examples import Examples
 from vllm_graft.check.lock import Lock, LockedPatch, LockedTarget, locked_target
 from vllm_graft.check.prepare import prepare
@@ -112,6 +112,21 @@ def test_a_reason_says_with_what_nothing_was_alike(check: Check) -> None:
 def test_the_newest_in_the_range_comes_first_and_then_the_nearest(within: str, order: str) -> None:
     versions = [Version(f"0.{minor}") for minor in range(27, 34)]
     assert nearest_first(SpecifierSet(within), versions) == list(map(Version, order.split()))
+
+
+@pytest.mark.parametrize(
+    ("within", "asked"),
+    [
+        (">=0.20,<0.30", "0.29 0.26 0.23 0.20"),
+        (">=0.25,<0.29", "0.28 0.27 0.26 0.25"),
+        (">=0.28,<0.30", "0.29 0.28 0.27 0.26"),
+        (">=0.40", "0.29 0.28 0.27 0.26"),
+    ],
+)
+def test_few_of_many_kept_releases_are_asked(within: str, asked: str) -> None:
+    """Over all of the range: a target can have come after its beginning, or gone before its end."""
+    versions = [Version(f"0.{minor}") for minor in range(10, 30)]
+    assert worth_asking(SpecifierSet(within), versions) == list(map(Version, asked.split()))
 
 
 @pytest.mark.parametrize(
@@ -236,7 +251,7 @@ def test_several_processes_compare_with_the_same(
 def test_a_name_that_no_release_has_is_told_as_such(check: Check) -> None:
     for version in ("0.30.0", "0.31.0"):
         keep_release(version, {})
-    assert check().advice == "none of the 3 vLLM at hand has it"
+    assert check().advice == "none of 3 vLLM that were asked has it"
 
 
 @pytest.mark.parametrize(

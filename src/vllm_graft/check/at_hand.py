@@ -17,6 +17,10 @@ _UNREADABLE = (SourceError, OSError, ValueError, struct.error)
 """What reading a file raises that is not, or not wholly, a release."""
 
 
+_ASKED = 4
+"""How many releases are asked for a target that none before them has."""
+
+
 class AtHand:
     """Opens kept releases when something is asked of them, each once, and fetches nothing.
 
@@ -95,6 +99,18 @@ def nearest_first(within: SpecifierSet, versions: Iterable[Version]) -> list[Ver
         return distance, place if distance else -place
 
     return [known[place] for place in sorted(range(len(known)), key=order)]
+
+
+def worth_asking(within: SpecifierSet, versions: Iterable[Version]) -> list[Version]:
+    """Return few versions, from the newest to the oldest in a range, else those nearest to it.
+
+    Each that is asked for a target takes as long as a named one would.
+    """
+    order = nearest_first(within, versions)
+    inside = [each for each in order if within.contains(each, prereleases=True)]
+    if len(inside) <= _ASKED:
+        return order[:_ASKED]
+    return [inside[number * (len(inside) - 1) // (_ASKED - 1)] for number in range(_ASKED)]
 
 
 def lower_end(within: SpecifierSet) -> Version | None:

@@ -8,7 +8,7 @@ from packaging.version import Version
 
 from ..patch import Patch
 from ..target import Target
-from .at_hand import AtHand, Nothing, example_of, lower_end, nearest_first
+from .at_hand import AtHand, Nothing, example_of, lower_end, nearest_first, worth_asking
 from .example import AnyExample, Example, LockedExample
 from .source import Source
 
@@ -22,7 +22,7 @@ class Examples:
     """The definitions of a patch's targets: of a vLLM that is named, else kept, else of the lock.
 
     Of several vLLMs that have a target it is the newest in the patch's range, or else the nearest
-    to that. Nothing is read before a target is asked for.
+    to that; of those kept only a few are asked. Nothing is read before a target is asked for.
     """
 
     def __init__(
@@ -52,14 +52,17 @@ class Examples:
         if version is not None:
             names = " ".join(f"--vllm {shlex.quote(each.text)}" for each in self._sources)
             return f"`vllm-graft check --vllm {version} {names}` would tell more"
-        asked = len(self._sources) + len(self._kept.versions)
-        return f"none of the {asked} vLLM at hand has it" if asked > 1 else ""
+        asked = len(self._sources) + len(self._asked_of_kept())
+        return f"none of {asked} vLLM that were asked has it" if asked > 1 else ""
 
     def _found(self, target: Target) -> Iterator[Example]:
         for source in self._nearest_first():
             yield from filter(None, [example_of(source, target)])
-        for version in nearest_first(self._patch.vllm, self._kept.versions):
+        for version in self._asked_of_kept():
             yield from filter(None, [self._kept.example(version, target)])
+
+    def _asked_of_kept(self) -> list[Version]:
+        return worth_asking(self._patch.vllm, self._kept.versions)
 
     def _nearest_first(self) -> list[Source]:
         versions = [each.version.version for each in self._sources]
