@@ -124,6 +124,26 @@ def test_a_command_that_reads_ends_without_taking_objects_down(
     assert done.stderr.endswith("told")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no such file")
+@pytest.mark.parametrize("command", ["check --vllm tree", "check --vllm tree --json", "list"])
+def test_output_that_cannot_be_written_is_no_verdict(tmp_path: Path, command: str) -> None:
+    """It ends as other wrong usage does, not as a check that something falls short of."""
+    write_tree(tmp_path / "tree", {"a.py": "def f(x): ..."})
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "vllm_graft", *command.split()],
+            cwd=tmp_path,
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("vllm-graft: the output cannot be written: ")
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_found_by_its_name(name: str) -> None:
     """The table of commands names modules that exist, and commands in them."""

@@ -1,12 +1,13 @@
 """The command line `vllm-graft`.
 
-Exit codes: 0 fine, 1 something falls short, 2 wrong usage.
+Exit codes: 0 fine, 1 something falls short, 2 wrong usage, or output that cannot be written.
 """
 
 import atexit
 import gc
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 
 import click
@@ -63,17 +64,24 @@ def script() -> None:
         if sys.argv[1:2] and sys.argv[1] in READING and isinstance(ended.code, int):
             _end(ended.code)
         raise
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        _end(_unwritten(error))
 
 
 def _end(code: int) -> None:
-    """End the process, unless its output cannot be written: Python then says so.
-
-    To take down what was read and imported takes a tenth of a check.
-    """
+    """End the process: to take down what was read and imported takes a tenth of a check."""
     try:
         atexit._run_exitfuncs()
         sys.stdout.flush()
         sys.stderr.flush()
-    except OSError:
-        return
+    except OSError as error:
+        code = _unwritten(error)
     os._exit(code)
+
+
+def _unwritten(error: OSError) -> int:
+    with suppress(OSError):
+        print(f"vllm-graft: the output cannot be written: {error}", file=sys.stderr, flush=True)
+    return 2
