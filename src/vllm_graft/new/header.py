@@ -12,15 +12,16 @@ Plugins keep lists like this one, in the file itself or in the `__init__.py` of 
     #       …
     #    Future Plan:
     #       …
+
+Others say it above the function or the assignment that it is about.
 """
 
-import ast
-import io
 import re
-import tokenize
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from .comments import Passage, passages
 
 _FIELDS = {
     "why": "why",
@@ -30,6 +31,8 @@ _FIELDS = {
     "related prs": "upstream",
     "related issue": "upstream",
     "upstream": "upstream",
+    "upstream pr": "upstream",
+    "upstream issue": "upstream",
     "future plan": "remove",
     "future plans": "remove",
     "remove": "remove",
@@ -41,7 +44,19 @@ _FIELD = re.compile(
     r"\s*(?:\([^)]*\)|\uff08[^\uff09]*\uff09)?\s*[:\uff1a]\s*(.*)",
     re.IGNORECASE,
 )
-_FILE = re.compile(r"\W*file\s*[:\uff1a]\s*([\w./-]+\.py)", re.IGNORECASE)
+_OTHER = re.compile(
+    r"\W*(author|date|issue|links?|notes?|owner|pr|pull request|refs?|references?|see|see also)"
+    r"\s*[:\uff1a]",
+    re.IGNORECASE,
+)
+_TASK = re.compile(r"\W*(?:TODO|FIXME|XXX|HACK)\b\s*(?:\([^)]*\))?\W*(.*)")
+_REMOVAL = re.compile(
+    r"\W*((?:to )?(?:remove|delete|drop)\s+(?:this\s+|the\s+)?(?:it\s+|me\s+|patch\s+)?"
+    r"(?:when|once|as soon as)\b.*)",
+    re.IGNORECASE,
+)
+_TASK_OF_REMOVAL = re.compile(r"(?:to )?(?:remove|delete|drop|revert)\b", re.IGNORECASE)
+_FILE = re.compile(r"(?:\W|\d+[a-z]?\s*[.)])*file\s*[:\uff1a]\s*([\w./-]+\.py)", re.IGNORECASE)
 _ENTRY = re.compile(r"\s*\d+\s*[.)]\s*(.*)")
 _QUOTED = re.compile(r"`{1,2}([\w.:]+)`{1,2}")
 _RULE = re.compile(r"\W*$")
@@ -49,77 +64,67 @@ _RULE = re.compile(r"\W*$")
 
 @dataclass
 class Entry:
-    """What a list says of some targets of a file, or of all where it names none."""
+    """What comments say of some targets of a file, of what they stand at, or of all of a header.
+
+    `at` is the first line of the statement that they stand at; `rest` is what has no label.
+    """
 
     file: str = ""
     targets: list[str] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
+    rest: list[str] = field(default_factory=list)
+    at: int = 0
+    is_header: bool = False
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether it says itself what it is about."""
+        return bool(self.file or self.targets)
 
     def is_about(self, file: Path, path: str) -> bool:
-        """Tell whether the entry is about a target, by its dotted path, that a file patches."""
-        if self.file and not file.as_posix().endswith(self.file.lstrip("./")):
+        """Tell whether the entry is about a target, by its dotted path, that a file patches.
+
+        What names neither file nor target is about all only in the header of a file.
+        """
+        if self.file and not _ends_with(file, self.file.lstrip("./")):
             return False
         names = [each.replace(":", ".") for each in self.targets]
-        return not names or any(_names(each, path) for each in names)
+        if not names:
+            return self.is_header or bool(self.file)
+        return any(_names(each, path) for each in names)
 
 
 def entries(file: Path, text: str) -> list[Entry]:
     """Return what the comments of a file, and of the packages around it, say of patches."""
-    found = list(_parsed(_prose(text)))
+    found = list(_all(text))
     folder = file.resolve().parent
     while (folder / "__init__.py").is_file():
         init = (folder / "__init__.py").read_text(encoding="utf-8", errors="replace")
-        found += [each for each in _parsed(_prose(init)) if each.file or each.targets]
+        found += [each for each in _all(init) if each.is_listed]
         folder = folder.parent
     return found
 
 
-def nearby(text: str, line: int, node: ast.AST | None) -> str:
-    """Return the comment above a line, or else the docstring of a definition, in one line."""
-    lines = text.splitlines()
-    above: list[str] = []
-    while line > 1 and lines[line - 2].strip().startswith("#"):
-        above.insert(0, lines[line - 2].strip().lstrip("# "))
-        line -= 1
-    said = " ".join(above)
-    if not said and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        said = (ast.get_docstring(node) or "").partition("\n\n")[0]
-    said = " ".join(said.split())
-    return said if len(said) <= _LONGEST else said[:_LONGEST].rpartition(" ")[0] + " …"
+def _all(text: str) -> Iterator[Entry]:
+    for passage in passages(text):
+        yield from (each for each in _parsed(passage) if each.texts or each.rest)
 
 
-_LONGEST = 200
+def _ends_with(file: Path, listed: str) -> bool:
+    return file.resolve().as_posix().endswith(f"/{listed}")
 
 
 def _names(name: str, path: str) -> bool:
     return path == name or path.endswith(f".{name}")
 
 
-def _prose(text: str) -> Iterator[str]:
-    """Yield the lines of the comments and docstrings of a source."""
-    try:
-        tree = ast.parse(text)
-        tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
-    except (SyntaxError, ValueError, tokenize.TokenError):
-        return
-    comments = {each.start[0]: each.string for each in tokens if each.type == tokenize.COMMENT}
-    yield from (ast.get_docstring(tree) or "").splitlines()
-    yield ""
-    before = 0
-    for number in sorted(comments):
-        if number != before + 1:
-            yield ""
-        yield comments[number].lstrip("#")
-        before = number
-
-
-def _parsed(lines: Iterable[str]) -> Iterator[Entry]:
-    entry, current, file = Entry(), "", ""
-    for line in lines:
+def _parsed(passage: Passage) -> Iterator[Entry]:
+    entry, current, file = Entry(at=passage.at, is_header=passage.is_header), "", ""
+    for line in passage.lines:
         in_file, numbered, said = _FILE.match(line), _ENTRY.match(line), _FIELD.match(line)
+        removal = _removal(line)
         if in_file or (numbered and _QUOTED.search(line)):
-            if entry.texts:
-                yield entry
+            yield entry
             file = in_file[1] if in_file else file
             entry, current = Entry(file, _QUOTED.findall(line) if numbered else []), ""
         elif said:
@@ -128,14 +133,33 @@ def _parsed(lines: Iterable[str]) -> Iterator[Entry]:
             _add(entry, current, said[2])
         elif not line.strip():
             current = ""
-        elif current and not _RULE.match(line):
+        elif removal and (not current or entry.texts[current]):
+            current = "remove"
+            _add(entry, current, removal)
+        elif current and not _ends(line, entry.texts[current]) and not _RULE.match(line):
             _add(entry, current, line)
         elif entry.targets and not entry.texts:
             entry.targets += _QUOTED.findall(line)
-    if entry.texts:
-        yield entry
+        elif not _RULE.match(line):
+            current = ""
+            entry.rest.append(" ".join(line.split()))
+    yield entry
+
+
+def _removal(line: str) -> str:
+    """Return what a line without a label says of when to remove something; empty for others."""
+    task = _TASK.match(line)
+    if task and _TASK_OF_REMOVAL.match(task[1]):
+        return task[1]
+    plain = _REMOVAL.match(line)
+    return plain[1] if plain else ""
+
+
+def _ends(line: str, before: str) -> bool:
+    """Tell whether a line begins something else than the text before it."""
+    return bool(before and (_TASK.match(line) or _OTHER.match(line)))
 
 
 def _add(entry: Entry, name: str, text: str) -> None:
     text = " ".join(text.strip().strip("*").split()).removeprefix("- ")
-    entry.texts[name] = f"{entry.texts[name]} {text}".strip()
+    entry.texts[name] = f"{entry.texts.get(name, '')} {text}".strip()

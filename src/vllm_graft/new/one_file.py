@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from ..check.tree import PACKAGE
 from ..target import Target
-from . import header
 from .copying import Copies, Translated, copied
 from .declaration import Declaration, Reasons
 from .late_imports import executed_paths
@@ -16,6 +15,7 @@ from .old_file import Assignment, OldFile, Remark
 from .originals import original
 from .places import Place, target_of
 from .ranges import covering
+from .reasons import Said
 from .rest import Rest, rest_modules
 from .targets import Targets, how_chosen
 from .wording import code, line_of_import, literal, not_certain, sentence
@@ -38,7 +38,7 @@ class FileTranslation:
         self._order = done.order
         self._values: dict[int, str] = {}
         self._replaced: set[Target] = set()
-        self._entries = header.entries(file.path, file.text)
+        self._said = Said(file)
         self._remarks = list(file.remarks)
 
     def translate(self) -> None:
@@ -127,27 +127,12 @@ class FileTranslation:
             implementation=literal(assignment) if is_literal else f'"{self._module}:{name}"',
             name=newest.target.name if is_literal else name,
             vllm=targets.vllm,
-            reasons=self._reasons(group, targets.question),
+            reasons=self._said.reasons(group, targets.question),
             comments=tuple(self._comments(group, kept, wraps)),
             required=assignment.required,
             when=assignment.when,
             name_is_made=not is_literal and not assignment.given.name,
         )
-
-    def _reasons(self, group: Merged, question: str) -> Reasons:
-        target = str(group.newest.target).replace(":", ".")
-        paths = [*(each.path for one in group.assignments for each in one.choices), target]
-        texts: dict[str, str] = {}
-        for entry in self._entries:
-            if any(entry.is_about(self._file.path, path) for path in paths):
-                texts = {**entry.texts, **texts}
-        assignment = group.assignment
-        said = header.nearby(self._file.text, assignment.line, assignment.given.node)
-        hints = [f"the old file says: {said}"] if said else []
-        if group.newest.operation == "add":
-            hints.append("is it a new name, or one that vLLM no longer has?")
-        said_texts = {name: text for name, text in texts.items() if text}
-        return Reasons(**said_texts, hint="; ".join(hints), question=question)
 
     def _comments(self, group: Merged, kept: list[Place], wraps: bool) -> Iterator[str]:
         assignment = group.assignment

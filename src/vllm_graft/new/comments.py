@@ -1,0 +1,137 @@
+"""The comments of an old file, and what each stands at."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .rest import first_line
+from .syntax import DEFINITIONS, blocks
+
+_PRAGMA = re.compile(
+    r"\W*(noqa|type\s*:\s*ignore|(ruff|isort|fmt|mypy|pyright|pylint|flake8|yapf|pragma)\s*:)", re.I
+)
+_LEGAL = re.compile(r"\b(SPDX-|Copyright|Licensed under)", re.I)
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Comments with nothing but blank lines between them, or the docstring of the file.
+
+    `at` is the first line of the statement that they stand at, 0 where they stand at none.
+    """
+
+    lines: tuple[str, ...]
+    at: int = 0
+    is_header: bool = False
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Comments in lines that follow each other. `code` tells that they end a line of code."""
+
+    first: int
+    column: int
+    lines: tuple[str, ...]
+    code: bool = False
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.lines) - 1
+
+
+def passages(text: str) -> list[Passage]:
+    """Return the comments of a source and its docstring; none where it is not Python."""
+    try:
+        tree = ast.parse(text)
+        found = list(_blocks(text))
+    except (SyntaxError, ValueError, tokenize.TokenError):
+        return []
+    docstring = (ast.get_docstring(tree) or "").splitlines()
+    statements = _statements(tree)
+    return [Passage(tuple(docstring), is_header=True), *_joined(text, tree, found, statements)]
+
+
+def _joined(
+    text: str, tree: ast.Module, found: list[_Block], statements: "dict[tuple[int, int], int]"
+) -> Iterator[Passage]:
+    """Yield passages: blocks that stand at a statement, and others with what is near them."""
+    source = text.split("\n")
+    end = _end_of_header(tree)
+    lines: list[str] = []
+    after = 0
+    is_header = True
+    for block in found:
+        if block.code:
+            at = statements.get((block.first, -1), 0)
+        else:
+            at = statements.get((block.last + 1, block.column), 0)
+        if lines and (at or "".join(source[after : block.first - 1]).strip()):
+            yield Passage(tuple(lines), is_header=is_header)
+            lines = []
+        if at:
+            said = () if any(map(_LEGAL.search, block.lines)) else block.lines
+            yield Passage(said, at)
+        else:
+            lines += ["", *block.lines]
+            is_header = block.last < end
+        after = block.last
+    if lines:
+        yield Passage(tuple(lines), is_header=is_header)
+
+
+def _blocks(text: str) -> Iterator[_Block]:
+    block: _Block | None = None
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type != tokenize.COMMENT:
+            continue
+        (line, column), code = token.start, token.line[: token.start[1]].strip()
+        said = tuple(_said(token.string, ends_code=bool(code)))
+        follows = block and not code and not block.code
+        if follows and block and (block.last + 1, block.column) == (line, column):
+            block = _Block(block.first, column, (*block.lines, *said))
+            continue
+        if block:
+            yield block
+        block = _Block(line, column, said, bool(code))
+    if block:
+        yield block
+
+
+def _said(comment: str, *, ends_code: bool) -> Iterator[str]:
+    """Yield the text of a comment, without what it tells to tools."""
+    parts = re.split(r"\s#\s", comment) if ends_code else [comment]
+    yield " ".join(each.lstrip("#") for each in parts if not _PRAGMA.match(each))
+
+
+def _statements(tree: ast.Module) -> "dict[tuple[int, int], int]":
+    """Return where comments stand at a statement, each with the statement's first line.
+
+    That is in its column above it, or at the end of it, for which the column is -1.
+    """
+    found: dict[tuple[int, int], int] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.stmt) or _is_preamble(node):
+            continue
+        first = first_line(node)
+        found.update(((line, node.col_offset), first) for line in range(first, node.lineno + 1))
+        if not blocks(node):
+            found.setdefault((node.end_lineno or 0, -1), first)
+    return found
+
+
+def _end_of_header(tree: ast.Module) -> float:
+    rest = (first_line(each) for each in tree.body if not _is_preamble(each))
+    return next(rest, float("inf"))
+
+
+def _is_preamble(statement: ast.stmt) -> bool:
+    """Tell whether a statement only imports, or only says something."""
+    if isinstance(statement, ast.Expr):
+        return isinstance(statement.value, ast.Constant)
+    inner = [] if isinstance(statement, DEFINITIONS) else blocks(statement)
+    if inner:
+        return all(_is_preamble(each) for block in inner for each in block)
+    return isinstance(statement, (ast.Import, ast.ImportFrom, ast.Pass))
