@@ -20,12 +20,14 @@ _LEGAL = re.compile(r"\b(SPDX-|Copyright|Licensed under)", re.I)
 class Passage:
     """Comments with nothing but blank lines between them, or the docstring of the file.
 
-    `at` is the first line of the statement that they stand at, 0 where they stand at none.
+    `at` is the first line of the statement that they stand at, 0 where they stand at none. Those
+    in the header come before all but imports; `is_after_imports` tells that some come before them.
     """
 
     lines: tuple[str, ...]
     at: int = 0
     is_header: bool = False
+    is_after_imports: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,40 +48,41 @@ def passages(text: str) -> list[Passage]:
     """Return the comments of a source and its docstring; none where it is not Python."""
     try:
         tree = ast.parse(text)
-        found = list(_blocks(text))
+        blocks = list(_blocks(text))
     except (SyntaxError, ValueError, tokenize.TokenError):
         return []
     docstring = (ast.get_docstring(tree) or "").splitlines()
-    statements = _statements(tree)
-    return [Passage(tuple(docstring), is_header=True), *_joined(text, tree, found, statements)]
+    return [Passage(tuple(docstring), is_header=True), *_joined(text, tree, blocks)]
 
 
-def _joined(
-    text: str, tree: ast.Module, found: list[_Block], statements: "dict[tuple[int, int], int]"
-) -> Iterator[Passage]:
+def _joined(text: str, tree: ast.Module, found: list[_Block]) -> Iterator[Passage]:
     """Yield passages: blocks that stand at a statement, and others with what is near them."""
     source = text.split("\n")
-    end = _end_of_header(tree)
-    lines: list[str] = []
-    after = 0
-    is_header = True
+    statements = _statements(tree)
+    near: list[_Block] = []
     for block in found:
-        if block.code:
-            at = statements.get((block.first, -1), 0)
-        else:
-            at = statements.get((block.last + 1, block.column), 0)
-        if lines and (at or "".join(source[after : block.first - 1]).strip()):
-            yield Passage(tuple(lines), is_header=is_header)
-            lines = []
+        below = (block.first, -1) if block.code else (block.last + 1, block.column)
+        at = statements.get(below, 0)
+        if near and (at or "".join(source[near[-1].last : block.first - 1]).strip()):
+            yield _apart(near, tree)
+            near = []
         if at:
-            said = () if any(map(_LEGAL.search, block.lines)) else block.lines
-            yield Passage(said, at)
+            yield Passage(() if any(map(_LEGAL.search, block.lines)) else block.lines, at)
         else:
-            lines += ["", *block.lines]
-            is_header = block.last < end
-        after = block.last
-    if lines:
-        yield Passage(tuple(lines), is_header=is_header)
+            near.append(block)
+    if near:
+        yield _apart(near, tree)
+
+
+def _apart(near: list[_Block], tree: ast.Module) -> Passage:
+    """Return the passage of comments that stand at no statement."""
+    end = next((first_line(each) for each in tree.body if not _is_preamble(each)), None)
+    imports = [each.lineno for each in tree.body if isinstance(each, (ast.Import, ast.ImportFrom))]
+    return Passage(
+        tuple(line for block in near for line in ("", *block.lines)),
+        is_header=end is None or near[-1].last < end,
+        is_after_imports=bool(imports) and near[0].first > min(imports),
+    )
 
 
 def _blocks(text: str) -> Iterator[_Block]:
@@ -120,11 +123,6 @@ def _statements(tree: ast.Module) -> "dict[tuple[int, int], int]":
         if not blocks(node):
             found.setdefault((node.end_lineno or 0, -1), first)
     return found
-
-
-def _end_of_header(tree: ast.Module) -> float:
-    rest = (first_line(each) for each in tree.body if not _is_preamble(each))
-    return next(rest, float("inf"))
 
 
 def _is_preamble(statement: ast.stmt) -> bool:

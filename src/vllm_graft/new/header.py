@@ -45,17 +45,17 @@ _FIELD = re.compile(
     re.IGNORECASE,
 )
 _OTHER = re.compile(
-    r"\W*(author|date|issue|links?|notes?|owner|pr|pull request|refs?|references?|see|see also)"
+    r"\W*(author|date|issue|links?|owner|pr|pull request|refs?|references?|see|see also)"
     r"\s*[:\uff1a]",
     re.IGNORECASE,
 )
-_TASK = re.compile(r"\W*(?:TODO|FIXME|XXX|HACK)\b\s*(?:\([^)]*\))?\W*(.*)")
+_TASK = re.compile(r"\W*(?:(?i:todo|fixme)|XXX|HACK)\b\s*(?:\([^)]*\))?\W*")
 _REMOVAL = re.compile(
-    r"\W*((?:to )?(?:remove|delete|drop)\s+(?:this\s+|the\s+)?(?:it\s+|me\s+|patch\s+)?"
-    r"(?:when|once|as soon as)\b.*)",
+    r"\W*((?:to )?(?:remove|delete|drop|revert)\s+"
+    r"(?:(?:this|the|it|me|monkey|patch|file|module|hack|workaround)\s+)*"
+    r"(?:when|once|after|as soon as)\b.*)",
     re.IGNORECASE,
 )
-_TASK_OF_REMOVAL = re.compile(r"(?:to )?(?:remove|delete|drop|revert)\b", re.IGNORECASE)
 _FILE = re.compile(r"(?:\W|\d+[a-z]?\s*[.)])*file\s*[:\uff1a]\s*([\w./-]+\.py)", re.IGNORECASE)
 _ENTRY = re.compile(r"\s*\d+\s*[.)]\s*(.*)")
 _QUOTED = re.compile(r"`{1,2}([\w.:]+)`{1,2}")
@@ -66,7 +66,7 @@ _RULE = re.compile(r"\W*$")
 class Entry:
     """What comments say of some targets of a file, of what they stand at, or of all of a header.
 
-    `at` is the first line of the statement that they stand at; `rest` is what has no label.
+    `rest` is what has no label; `at` and the fields below it are those of a passage.
     """
 
     file: str = ""
@@ -75,6 +75,7 @@ class Entry:
     rest: list[str] = field(default_factory=list)
     at: int = 0
     is_header: bool = False
+    is_after_imports: bool = False
 
     @property
     def is_listed(self) -> bool:
@@ -96,13 +97,24 @@ class Entry:
 
 def entries(file: Path, text: str) -> list[Entry]:
     """Return what the comments of a file, and of the packages around it, say of patches."""
-    found = list(_all(text))
+    found = _own(text)
     folder = file.resolve().parent
     while (folder / "__init__.py").is_file():
         init = (folder / "__init__.py").read_text(encoding="utf-8", errors="replace")
         found += [each for each in _all(init) if each.is_listed]
         folder = folder.parent
     return found
+
+
+def _own(text: str) -> list[Entry]:
+    """Return what a file says.
+
+    Where it says of single patches why they exist, comments above the first may be its own only.
+    """
+    found = list(_all(text))
+    others = [each for each in found if not (each.is_header and each.is_after_imports)]
+    single = (each for each in others if not (each.is_listed or each.is_header))
+    return others if any(set(each.texts) - {"remove"} for each in single) else found
 
 
 def _all(text: str) -> Iterator[Entry]:
@@ -119,7 +131,7 @@ def _names(name: str, path: str) -> bool:
 
 
 def _parsed(passage: Passage) -> Iterator[Entry]:
-    entry, current, file = Entry(at=passage.at, is_header=passage.is_header), "", ""
+    entry, current, file = _entry(passage), "", ""
     for line in passage.lines:
         in_file, numbered, said = _FILE.match(line), _ENTRY.match(line), _FIELD.match(line)
         removal = _removal(line)
@@ -146,13 +158,17 @@ def _parsed(passage: Passage) -> Iterator[Entry]:
     yield entry
 
 
+def _entry(passage: Passage) -> Entry:
+    return Entry(
+        at=passage.at, is_header=passage.is_header, is_after_imports=passage.is_after_imports
+    )
+
+
 def _removal(line: str) -> str:
-    """Return what a line without a label says of when to remove something; empty for others."""
+    """Return what a line without a label says of when to remove the patch; empty for others."""
     task = _TASK.match(line)
-    if task and _TASK_OF_REMOVAL.match(task[1]):
-        return task[1]
-    plain = _REMOVAL.match(line)
-    return plain[1] if plain else ""
+    said = _REMOVAL.match(line[task.end() :] if task else line)
+    return said[1] if said else ""
 
 
 def _ends(line: str, before: str) -> bool:

@@ -82,14 +82,12 @@ class Said:
         given = assignment.given
         if isinstance(given.node, DEFINITIONS):
             yield given.node
-        elif given.kind == "value":
-            yield from self._bound_to(given.name, assignment)
         elif given.node is not None:
             for name in _passed(given.node):
                 yield from self._bound_to(name, assignment)
 
     def _bound_to(self, name: str, assignment: Assignment) -> list[ast.stmt]:
-        """Return the statement that binds a name which an assignment uses; none if it has none."""
+        """Return the last statement before an assignment that binds a name where it sees that."""
         scopes = {id(each) for each in self._around[id(assignment.statement)]}
         seen = [
             each
