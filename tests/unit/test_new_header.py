@@ -70,6 +70,18 @@ HEADERS = {
         """,
         {"why": "About steps."},
     ),
+    "a list of assignments": (
+        """
+        # ** File: worker/patch_engine.py **
+        #   1. `vllm.core.area = area`
+        #    Why:
+        #       About areas.
+        #   2. `Engine.step = step`
+        #    Why:
+        #       About steps.
+        """,
+        {"why": "About steps."},
+    ),
     "numbered steps in a text": (
         """
         # Why: It is slow.

@@ -58,7 +58,7 @@ _REMOVAL = re.compile(
 )
 _FILE = re.compile(r"(?:\W|\d+[a-z]?\s*[.)])*file\s*[:\uff1a]\s*([\w./-]+\.py)", re.IGNORECASE)
 _ENTRY = re.compile(r"\s*\d+\s*[.)]\s*(.*)")
-_QUOTED = re.compile(r"`{1,2}([\w.:]+)`{1,2}")
+_QUOTED = re.compile(r"`{1,2}([\w.:]+)(?:\s*=[^`]*)?`{1,2}")
 _RULE = re.compile(r"\W*$")
 
 
