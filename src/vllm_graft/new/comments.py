@@ -48,11 +48,11 @@ def passages(text: str) -> list[Passage]:
     """Return the comments of a source and its docstring; none where it is not Python."""
     try:
         tree = ast.parse(text)
-        blocks = list(_blocks(text))
+        found = list(_blocks(text))
     except (SyntaxError, ValueError, tokenize.TokenError):
         return []
     docstring = (ast.get_docstring(tree) or "").splitlines()
-    return [Passage(tuple(docstring), is_header=True), *_joined(text, tree, blocks)]
+    return [Passage(tuple(docstring), is_header=True), *_joined(text, tree, found)]
 
 
 def _joined(text: str, tree: ast.Module, found: list[_Block]) -> Iterator[Passage]:
