@@ -42,7 +42,7 @@ def find(root: Path, target: str, new: dict[str, str], *, example: bool = True) 
     ("target", "new", "where"),
     [
         ("vllm.old:merge", {"new.py": FUNCTION}, "vllm.new:merge"),
-        ("vllm.old:Cache", {"new/deep.py": f"class Cache:{BODY}"}, "vllm.new.deep:Cache"),
+        ("vllm.old:Cache", {"old/deep.py": f"class Cache:{BODY}"}, "vllm.old.deep:Cache"),
         ("vllm.old:Cache.split", {"new.py": f"class Cache:{BODY}"}, "vllm.new:Cache.split"),
         ("vllm.old:Unique.forward", {"a.py": OLD["old.py"]}, "vllm.a:Unique.forward"),
     ],
@@ -72,6 +72,15 @@ def test_of_several_without_an_example_none_is_likely(tmp_path: Path) -> None:
 def test_a_method_may_be_in_another_class(tmp_path: Path) -> None:
     (move,) = find(tmp_path, "vllm.old:Cache.split", {"a.py": f"class Renamed:{BODY}"})
     assert (str(move.target), move.is_likely) == ("vllm.a:Renamed.split", True)
+
+
+@pytest.mark.parametrize("example", [True, False])
+def test_without_an_example_a_function_moves_only_between_modules_called_alike(
+    tmp_path: Path, example: bool
+) -> None:
+    new = {"entrypoints/api_router.py": FUNCTION}
+    (move,) = find(tmp_path, "vllm.old:merge", new, example=example)
+    assert move.is_likely == example
 
 
 @pytest.mark.parametrize(

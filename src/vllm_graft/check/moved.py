@@ -17,6 +17,9 @@ SIMILAR = 0.5
 SIMILAR_AND_ALONE = 0.3
 """The same where it is the only definition of this qualified name."""
 
+_ALIKE = 0.6
+"""From here on two names of modules are alike, as `difflib` counts."""
+
 _EVERYWHERE = frozenset({"forward", "load_weights", "build", "apply", "schedule", "step", "run"})
 """Names of methods that say nothing without their class."""
 
@@ -25,11 +28,13 @@ def moves(resolver: Resolver, target: Target, example: AnyExample | None = None)
     """Return where a missing target may be now, the likeliest first.
 
     `example` is its definition in another release, or what a lock says of that. Without one a
-    definition counts if it is the only one of this qualified name.
+    definition counts if it is the only one of this qualified name, and where that is no member of
+    a class also only if its module is called much the same.
     """
     home = list(_at_home(resolver, target, example))
     found = list(_same_qualname(resolver, target, example))
-    found = [replace(each, is_likely=_is_likely(each, alone=len(found) == 1)) for each in found]
+    alone = len(found) == 1 and (example is not None or _is_like(found[0].target, target))
+    found = [replace(each, is_likely=_is_likely(each, alone=alone)) for each in found]
     if len(found) == 1 and target.parent:  # the only class with that method, whatever it does now
         found = [replace(found[0], is_likely=True)]
     if home:
@@ -43,6 +48,15 @@ def _is_likely(move: Move, *, alone: bool) -> bool:
     if move.similarity is None:
         return alone
     return move.similarity >= (SIMILAR_AND_ALONE if alone else SIMILAR)
+
+
+def _is_like(place: Target, target: Target) -> bool:
+    """Tell whether a name is likely the same: one of a class, or of a module called alike."""
+    from difflib import SequenceMatcher  # few checks come to this
+
+    if target.parent or f"{place.module}.".startswith(f"{target.module}."):
+        return True
+    return SequenceMatcher(None, place.module, target.module).ratio() >= _ALIKE
 
 
 def _rank(move: Move, target: Target) -> tuple[bool, float, int]:

@@ -83,7 +83,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
         "source": cell.source.text,
         "state": cell.state,
         "fit": verdict.fit,
-        "reason": cell.reason or verdict.reason,
+        "reason": cell.reason or verdict.explained,
         "target": str(verdict.target),
         "where": str(found.where) if found and found.where else None,
         "path": found.path if found else "",

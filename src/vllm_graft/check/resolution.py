@@ -28,8 +28,9 @@ class Resolution:
 
     `hidden` tells that a decorator whose effect is not known stands around a function, `computed`
     that a variable is what some expression gives at run time, `peculiarity` what keeps a patch from
-    landing although there is such a name. `node` is the syntax tree, which a
-    resolution from a cache does not have.
+    landing although there is such a name. Of what is missing, `near` is a name that it may have
+    been meant to be, and `meant` the target as it must be written, where only the colon is in the
+    wrong place. `node` is the syntax tree, which a resolution from a cache does not have.
     """
 
     target: Target
@@ -47,12 +48,21 @@ class Resolution:
     hidden: bool = False
     computed: bool = False
     peculiarity: "Peculiarity" = ""
+    near: str = ""
+    meant: str = ""
     node: ast.AST | None = field(default=None, compare=False, repr=False)
 
     @property
     def signature(self) -> Signature | None:
         """How it is called; None where it is not, or where its definition does not tell."""
         return None if self.parameters is None else restored(self.parameters)
+
+    @property
+    def hint(self) -> str:
+        """What to write instead of what is missing; empty where nothing comes near."""
+        if self.meant:
+            return f"Write {self.meant!r}"
+        return f"Did you mean {self.near!r}?" if self.near else ""
 
     @property
     def is_lazy(self) -> bool:

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property, partial
 from symtable import symtable
 
@@ -44,17 +45,15 @@ class Resolver:
         self._lookup.touched = set()
         resolution = self.guess(target)
         self._refuse_broken(target.module, is_missing=resolution.state == "missing")
+        if resolution.state == "missing":
+            resolution = self._split(partial(self._with_hint, resolution))
         if resolution.where is not None:
             self._refuse_broken(resolution.where.module)
         return resolution, frozenset(self._lookup.touched)
 
     def guess(self, target: Target) -> Resolution:
         """Return what a target is, for a module of which nobody says that it has it."""
-        while True:
-            try:
-                return self._resolved(target)
-            except Unsplit as unsplit:
-                self._parse(unsplit)
+        return self._split(partial(self._resolved, target))
 
     def naming(self, name: str) -> list[str]:
         """Return the modules whose text looks as if it defined a name, wherever they are."""
@@ -104,6 +103,14 @@ class Resolver:
             raise self._not_python(place.path, error) from error
         self._sound.add(place.module)
 
+    def _split(self, step: Callable[[], Resolution]) -> Resolution:
+        """Do what looks into blocks; where some are not Python by themselves, do it anew."""
+        while True:
+            try:
+                return step()
+            except Unsplit as unsplit:
+                self._parse(unsplit)
+
     def _parse(self, unsplit: Unsplit) -> None:
         outline = unsplit.outline
         self._lookup.forget(outline)
@@ -123,6 +130,19 @@ class Resolver:
             return self._described(target, found)
         state: State = "missing" if isinstance(found, Absent) else "unknown"
         return Resolution(target, state, found.reason)
+
+    def _with_hint(self, missing: Resolution) -> Resolution:
+        """Return what is missing with what it may have been meant to be."""
+        from . import near  # few checks come to this
+
+        target = missing.target
+        if self._lookup.module(target.module) is None:
+            meant = near.other_colon(self._lookup, target)
+            if meant is not None:
+                return replace(missing, meant=str(meant))
+        if ": " in missing.reason:  # which tells more than that there is no such name
+            return missing
+        return replace(missing, near=near.near_name(self._lookup, target))
 
     def _found(self, target: Target) -> Answer:
         module = self._lookup.module(target.module)

@@ -51,7 +51,8 @@ class Cell:
             return str(self.drift)
         if self.state == "out-of-range":
             return ""
-        return "; ".join(filter(None, [self.verdict.reason, self._compared, self.advice]))
+        said = "; ".join(filter(None, [self.verdict.reason, self._compared, self.advice]))
+        return ". ".join(filter(None, [said, self.verdict.hint]))
 
     @property
     def _compared(self) -> str:
@@ -159,7 +160,9 @@ def _cell(patch: Patch, source: Source, examples: Examples, lock_of: LockOf) -> 
 
         drifted = drift(patch, found, source.version, lock)
     is_lost = verdict.fit in ("missing", "moved") and patch.operation != "add"
-    is_certain = any(each.similarity == 1.0 for each in verdict.moves)
+    is_certain = bool(found and found.meant) or any(
+        each.similarity == 1.0 for each in verdict.moves
+    )
     return Cell(
         source,
         verdict,

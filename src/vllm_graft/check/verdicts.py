@@ -25,7 +25,7 @@ class Verdict:
 
     `fit` is the answer whatever the declared range says: `ok` where it would land. `in_range` is
     None where the version is unknown. `target` is the candidate that was chosen. `compared` names
-    what shows how a missing target was defined.
+    what shows how a missing target was defined, `hint` says what it may have been meant to be.
     """
 
     patch: Patch
@@ -37,6 +37,7 @@ class Verdict:
     resolution: Resolution | None = None
     moves: tuple[Move, ...] = ()
     compared: str = ""
+    hint: str = ""
     notes: tuple[str, ...] = ()
     signatures: tuple[str, str] | None = None
     """Those of the target and of the implementation, where they do not go together."""
@@ -45,6 +46,11 @@ class Verdict:
     def state(self) -> State:
         """The verdict: a version out of the declared range comes before everything else."""
         return "out-of-range" if self.in_range is False else self.fit
+
+    @property
+    def explained(self) -> str:
+        """The reason, and what a missing target may have been meant to be."""
+        return ". ".join(filter(None, [self.reason, self.hint]))
 
 
 def judge(patch: Patch, resolver: CachedResolver, example: ExampleOf = lambda _: None) -> Verdict:
@@ -73,6 +79,7 @@ def judge(patch: Patch, resolver: CachedResolver, example: ExampleOf = lambda _:
         resolution=resolution,
         moves=finding.moves,
         compared=finding.compared,
+        hint=finding.hint,
         notes=(*resolution.steps, *finding.notes),
         signatures=finding.signatures,
     )
@@ -84,6 +91,7 @@ class _Finding:
     reason: str = ""
     moves: tuple[Move, ...] = ()
     compared: str = ""
+    hint: str = ""
     notes: tuple[str, ...] = ()
     signatures: tuple[str, str] | None = None
 
@@ -109,7 +117,8 @@ def _addable(target: Target, resolver: CachedResolver, resolution: Resolution) -
         return _Finding("unknown", resolution.reason)
     parent = resolver.resolve(Target(target.module, target.parent))
     if parent.state != "found":
-        return _Finding("missing" if parent.state == "missing" else "unknown", parent.reason)
+        state: State = "missing" if parent.state == "missing" else "unknown"
+        return _Finding(state, parent.reason, hint=parent.hint)
     return _Finding("ok")
 
 
@@ -121,26 +130,45 @@ def _missing(
     example: ExampleOf,
 ) -> _Finding:
     known = example(target)
+    if resolution.meant and known is None:  # nobody has ever had it under that name
+        return _Finding("missing", resolution.reason, hint=resolution.hint)
     found = resolver.moves(target, known)
     compared = known.of if known is not None else ""
     likely = likely_moves(found, target, known)
     if likely:
-        return replace(_moved(patch, resolver, resolution, likely), compared=compared)
+        return replace(_moved(patch, resolver, resolution, likely, known), compared=compared)
     others = ", ".join(map(str, found[:3]))
     notes = (f"the same name is at {others}",) if others else ()
-    return _Finding("missing", resolution.reason, compared=compared, notes=notes)
+    return _Finding(
+        "missing", resolution.reason, compared=compared, hint=resolution.hint, notes=notes
+    )
 
 
 def _moved(
-    patch: Patch, resolver: CachedResolver, resolution: Resolution, likely: list[Move]
+    patch: Patch,
+    resolver: CachedResolver,
+    resolution: Resolution,
+    likely: list[Move],
+    known: AnyExample | None,
 ) -> _Finding:
-    """Say where a target is now, and whether the patch would fit there."""
+    """Say where a target is now, and whether the patch would fit there.
+
+    A definition that a module has only ceased to import has not moved: what called it there calls
+    something else.
+    """
     place = likely[0].target
     there = _Finding("ok")
     if patch.operation != "run":
         there = _fitting(patch, place, resolver.resolve(place))
     fits = "where it would fit" if there.fit == "ok" else f"where it would not fit: {there.reason}"
     reason = f"{resolution.reason}; it is at {likely[0]}, {fits}"
+    target = resolution.target
+    was_imported = known is not None and place == known.where and not target.parent
+    if was_imported and resolver.tree.locate(target.module) is not None:
+        reason = (
+            f"{target.module} no longer imports {target.name!r}; it is still at {likely[0]}, {fits}"
+            ", but for other callers"
+        )
     return _Finding("moved", reason, tuple(likely), signatures=there.signatures)
 
 

@@ -123,7 +123,7 @@ def _as_dict(made: Renewal, file: Path, *, is_current: bool, damage: str) -> dic
                 "patch": each.patch.id,
                 "vllm": each.version.text,
                 "state": each.fit,
-                "reason": each.reason,
+                "reason": each.explained,
             }
             for each in made.refused
         ],
@@ -134,7 +134,7 @@ def _print(made: Renewal, file: Path, *, is_current: bool, only_check: bool, dam
     out = console()
     for each in made.refused:
         version = each.version.version
-        out.print(f"{each.patch.id} on vLLM {version}: {each.fit}: {each.reason}", style="red")
+        out.print(f"{each.patch.id} on vLLM {version}: {each.fit}: {each.explained}", style="red")
     if made.refused:
         out.print(
             f"Nothing was written to {file}: all patches must fit what they are locked for. Mend "
