@@ -20,6 +20,7 @@ Write = Callable[[str, str], Path]
 
 SUBJECT = """
     import enum
+    import functools
     from json import loads
     from collections import OrderedDict
     from dataclasses import dataclass
@@ -62,6 +63,27 @@ SUBJECT = """
         @staticmethod
         def static(x): pass
 
+    class Parts:
+        @property
+        def size(self): return 1
+        @size.setter
+        def size(self, value): pass
+        made = property(lambda self: 1)
+        @functools.cached_property
+        def once(self): pass
+        @functools.lru_cache
+        def kept(self): pass
+        @functools.singledispatchmethod
+        def by_type(self, x): pass
+
+    class Slots:
+        __slots__ = ("a", "b")
+
+    class One(Slots):
+        __slots__ = "c"
+
+    @functools.cache
+    def cached(x): pass
     def f(x): pass
     colour = Colour.RED
     """
@@ -158,6 +180,28 @@ def both(write: Write, declare: Declare) -> Callable[..., tuple[Verdict, bool]]:
         ("subclass", "timedelta", derived, False),
         ("subclass", "OrderedDict", derived, False),
         ("subclass", "Plain", derived, True),
+        # The parts of a property are fixed, the methods of a cache are those of its class.
+        *[
+            (operation, f"Parts.{name}", given, False)
+            for operation, given in (("wrap", call), ("replace", call), ("set", 5), ("add", 5))
+            for name in ("size.setter", "size.getter", "size.fset", "size.fget", "made.fget")
+        ],
+        ("wrap", "cached.cache_clear", call, False),
+        ("replace", "cached.cache_info", call, False),
+        ("wrap", "Parts.kept.cache_clear", call, False),
+        ("set", "cached.cache_clear", call, True),
+        ("add", "cached.cache_clear", call, False),
+        ("wrap", "Parts.size", call, True),
+        ("wrap", "Parts.kept", call, True),
+        ("wrap", "Parts.by_type", call, False),
+        ("replace", "Parts.by_type", call, False),
+        ("set", "Parts.by_type", call, True),
+        ("set", "Slots.a", 5, True),
+        ("set", "One.b", 5, True),
+        ("set", "One.c", 5, True),
+        ("set", "One.d", 5, False),
+        ("wrap", "One.c", call, False),
+        ("add", "Slots.b", 5, False),
         # What a dataclass makes is called as it is, and gives what a plain function does.
         ("replace", "Config.__init__", coroutine, False),
         ("wrap", "Config.__init__", coroutine, False),
@@ -174,6 +218,22 @@ def test_check_agrees_with_the_run_time(
     verdict, applied = both(operation, target, given)
     assert (verdict.fit == "ok", applied) == (fits, fits)
     assert bool(verdict.reason) != fits
+
+
+@pytest.mark.parametrize(
+    ("operation", "target", "given", "reason"),
+    [
+        ("wrap", "Parts.size.setter", call, "A `wrap` of 'vllm.a:Parts.size' is around its getter"),
+        ("set", "Parts.made.fset", call, "A `wrap` of 'vllm.a:Parts.made' is around its getter"),
+        ("wrap", "cached.cache_clear", call, "cached.cache_clear is a method of functools' cache"),
+    ],
+)
+def test_a_part_is_refused_with_what_to_do(
+    both: Callable[..., tuple[Verdict, bool]], operation: str, target: str, given: Any, reason: str
+) -> None:
+    verdict, _ = both(operation, target, given)
+    assert verdict.fit == "kind"
+    assert reason in verdict.reason
 
 
 @pytest.mark.parametrize(

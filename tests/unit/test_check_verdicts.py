@@ -272,11 +272,10 @@ class Made: pass
 
 
 @pytest.mark.parametrize(
-    ("name", "fit", "note"),
+    ("name", "fit"),
     [
-        ("right", "ok", ""),
-        ("wrong", "signature", ""),
-        ("absent", "ok", "is not defined in"),
+        ("right", "ok"),
+        ("wrong", "signature"),
     ],
 )
 def test_a_lazy_implementation_is_read_and_not_imported(
@@ -284,15 +283,13 @@ def test_a_lazy_implementation_is_read_and_not_imported(
     write: Callable[[str, str], Path],
     name: str,
     fit: str,
-    note: str,
 ) -> None:
     write("acme_impl.py", LAZY_IMPLEMENTATION)
     verdict = check("wrap", "vllm.a:f", f"acme_impl:{name}")
     assert verdict.fit == fit
-    assert note in " ".join(verdict.notes)
 
 
 def test_a_lazy_implementation_without_source_is_not_judged(check: Callable[..., Verdict]) -> None:
-    verdict = check("wrap", "vllm.a:f", "not_installed_here:f")
+    verdict = check("wrap", "vllm.a:f", "math:lcm")
     assert verdict.fit == "ok"
     assert "it has no source here" in verdict.notes[0]

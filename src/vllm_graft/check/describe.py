@@ -23,7 +23,9 @@ Kind: TypeAlias = Literal[
 """A field is one of a dataclass or the like; an object is what a decorator such as `triton.jit`
 makes of a function."""
 
-_OBJECTS = frozenset({"jit", "autotune", "heuristics", "custom_op", "kernel", "aggregate"})
+_OBJECTS = frozenset({"jit", "autotune", "heuristics", "custom_op", "kernel", "aggregate"}) | {
+    "singledispatchmethod"
+}
 _PROPERTIES = frozenset({"property", "cached_property"})
 _IMPLICIT: dict[str, Kind] = {
     "__new__": "staticmethod",
@@ -44,6 +46,8 @@ def kind(entity: Entity) -> Kind:
         return entity.kind
     if entity.kind == "generated":
         return "method"
+    if entity.kind == "part":
+        return "variable"
     if isinstance(entity.node, Function):
         return _of_function(entity, entity.node)
     return _of_value(entity)
@@ -52,6 +56,12 @@ def kind(entity: Entity) -> Kind:
 def decorators(node: ast.AST | None) -> list[str]:
     """Return the last names of the decorators of a definition: `jit` for `@triton.jit(…)`."""
     return [_called(each) for each in getattr(node, "decorator_list", ())]
+
+
+def called(node: ast.AST | None) -> str:
+    """Return the last name of what an assignment calls for its value; empty where it calls none."""
+    value = getattr(node, "value", None)
+    return _called(value) if isinstance(value, ast.Call) else ""
 
 
 def flavour(node: ast.AST | None, source: str = "yield") -> str | None:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from .outline import Block
 from .tree import Place
 
-EntityKind = Literal["module", "class", "function", "value", "outside", "generated"]
+EntityKind = Literal["module", "class", "function", "value", "outside", "generated", "part"]
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,8 @@ class Entity:
 
     `home` is the module that it is defined in, None for what is outside vLLM, which has its dotted
     name as `qualname`. `block` is there for a class whose `node` lacks its body. `owner` is the
-    class that it is a member of. What is `replaced` is so by code that runs after the definition.
+    class that it is a member of, of a `part` the property or cached function. What is `replaced`
+    is so by code that runs after the definition.
     """
 
     kind: EntityKind

@@ -9,25 +9,27 @@ from functools import lru_cache
 from inspect import Signature
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import SourceError
 from ..patch import Patch
 from ..signatures import flavour, signature
 from ..target import Target, spec_of
-from .tree import FolderTree, Place
+from .tree import FolderTree, Place, PlaceKind
 
 if TYPE_CHECKING:
     from .entities import Entity
     from .lookup import Lookup
+    from .unbound import Lack
 
 
 @dataclass(frozen=True)
 class Implementation:
     """What is known of the function or class that a patch gives.
 
-    `note` says why something is not known. What is no plain function `takes_all` in the place of a
-    function: `apply` then calls it from one with `*args, **kwargs`.
+    `note` says why something is not known, `lack` why it is not there at all. What is no plain
+    function `takes_all` in the place of a function: `apply` then calls it from one with
+    `*args, **kwargs`.
     """
 
     signature: Signature | None = None
@@ -36,6 +38,7 @@ class Implementation:
     takes_all: bool = False
     name: str = ""
     note: str = ""
+    lack: "Lack | None" = None
 
 
 def implementation(patch: Patch) -> Implementation:
@@ -95,23 +98,24 @@ def statements(reference: Target) -> tuple[ast.stmt, ...]:
 
 def files(reference: Target) -> tuple[Path, ...]:
     """Return the files that tell what a lazy implementation is, from the one of its module on."""
-    passed: list[Path] = []
+    passed: list[_Step] = []
     with suppress(*_UNREADABLE):
         _followed(reference, passed)
-    return tuple(passed)
+    return tuple(each.file for each in passed)
 
 
 def _from_source(reference: Target) -> Implementation:
-    from . import describe, parameters
+    from . import describe, parameters, unbound
 
+    passed: list[_Step] = []
     try:
-        found = _followed(reference)
+        found = _followed(reference, passed)
     except _UNREADABLE:
-        return Implementation(note=f"how {reference} is called is not known: it has no source here")
+        note = f"how {reference} is called is not known: it has no source here"
+        return Implementation(note=note, lack=None if passed else unbound.lacking_module(reference))
     if found is None:
-        return Implementation(
-            note=f"{reference} is not defined in its module, or in what that imports"
-        )
+        note = f"{reference} is not defined in its module, or in what that imports"
+        return Implementation(note=note, lack=_lacking(passed))
     lookup, entity = found
     takes_all = entity.kind == "class" or not _CACHES.isdisjoint(describe.decorators(entity.node))
     return Implementation(
@@ -123,6 +127,17 @@ def _from_source(reference: Target) -> Implementation:
     )
 
 
+def _lacking(passed: "list[_Step]") -> "Lack | None":
+    """Tell why the last of the modules that were followed lacks a name."""
+    from . import unbound
+    from .entities import Entity
+
+    reference, file, place = passed[-1]
+    found = unbound.lacking_name(reference, _read(file, place), Entity("module", place, ""))
+    is_elsewhere = len(passed) > 1  # what is imported from there may be so under a condition
+    return found._replace(is_certain=False) if found and is_elsewhere else found
+
+
 _CACHES = frozenset({"cache", "lru_cache"})
 """Decorators of `functools` that make of a function what is none."""
 
@@ -130,10 +145,18 @@ _CACHES = frozenset({"cache", "lru_cache"})
 _UNREADABLE = (SourceError, SyntaxError, ValueError, OSError)
 
 
+class _Step(NamedTuple):
+    """A module on the way to an implementation, and what is looked for in it."""
+
+    reference: Target
+    file: Path
+    place: Place
+
+
 def _followed(
-    reference: Target, passed: "list[Path] | None" = None
+    reference: Target, passed: "list[_Step] | None" = None
 ) -> "tuple[Lookup, Entity] | None":
-    """Follow a reference through the modules that hand it on, whose files are `passed`."""
+    """Follow a reference through the modules that hand it on, which are the `passed` ones."""
     seen = set()
     while reference not in seen:
         seen.add(reference)
@@ -141,23 +164,23 @@ def _followed(
         if spec is None or not spec.origin or not spec.origin.endswith(".py"):
             raise SourceError(f"{reference.module} has no source")
         file = Path(spec.origin)
+        kind: PlaceKind = "module" if spec.submodule_search_locations is None else "package"
+        step = _Step(reference, file, Place(reference.module, file.name, kind))
         if passed is not None:
-            passed.append(file)
-        found = _defined(reference, file, spec.submodule_search_locations is not None)
+            passed.append(step)
+        found = _defined(step)
         if not isinstance(found, Target):
             return found
         reference = found
     return None
 
 
-def _defined(
-    reference: Target, file: Path, is_package: bool
-) -> "tuple[Lookup, Entity] | Target | None":
+def _defined(step: _Step) -> "tuple[Lookup, Entity] | Target | None":
     """Find a reference in one file; return where it must go on for what that file imports."""
     from .entities import Entity
 
-    place = Place(reference.module, file.name, "package" if is_package else "module")
-    lookup = _parsed(file, place, file.stat().st_mtime_ns)
+    reference, file, place = step
+    lookup = _read(file, place)
     found: Any = Entity("module", place, "")
     rest = list(filter(None, reference.qualname.split(".")))
     while rest:
@@ -169,6 +192,10 @@ def _defined(
     if found.kind in ("outside", "module") and found.home is None:
         return _elsewhere(found.qualname, rest)
     return (lookup, found) if found.home is not None and not rest else None
+
+
+def _read(file: Path, place: Place) -> "Lookup":
+    return _parsed(file, place, file.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=32)  # many implementations are in one file

@@ -83,7 +83,8 @@ def _inherited(lookup: "Lookup", cls: Entity, name: str) -> Answer:
     if outside.is_of_every_class(name) and not doubts:
         return Entity("outside", None, f"builtins.object.{name}").by("inherited from object")
     classes = [each for each in order if each.kind == "class"]
-    found = _declared(lookup, classes, name) or run_time.in_class(lookup, classes, name)
+    found = _declared(lookup, classes, name) or _slot(lookup, classes, name)
+    found = found or run_time.in_class(lookup, classes, name)
     if found is not None:
         return found
     if setter := run_time.set_by_decorator(lookup, cls, name):
@@ -118,9 +119,27 @@ def _declared(lookup: "Lookup", classes: list[Entity], name: str) -> Entity | No
     return None
 
 
-def _note(lookup: "Lookup", classes: list[Entity], name: str) -> str:
-    """Say where the methods of a class set an attribute of instances."""
+def _slot(lookup: "Lookup", classes: list[Entity], name: str) -> Entity | None:
+    """Return a name that `__slots__` makes a class have."""
     for cls in classes:
+        for binding in lookup.body(cls).bindings("__slots__"):
+            value = getattr(binding.node, "value", None)
+            strings = value.elts if isinstance(value, (ast.Tuple, ast.List)) else [value]
+            if any(isinstance(each, ast.Constant) and each.value == name for each in strings):
+                slot = Entity("value", cls.home, f"{cls.qualname}.{name}", binding.node, owner=cls)
+                return slot.by(f"a slot of {cls}")
+    return None
+
+
+def _note(lookup: "Lookup", classes: list[Entity], name: str) -> str:
+    """Say where a class announces an attribute, or its methods set it on instances."""
+    for cls in classes:
+        for binding in lookup.body(cls).bindings(name):
+            if isinstance(binding.node, ast.AnnAssign):
+                return (
+                    f": {cls} only annotates it (line {binding.node.lineno}), and what has a value "
+                    "are subclasses or instances"
+                )
         for method, line in _set_by(lookup, cls, name):
             return f": {method} sets it on instances (line {line}), it is no class attribute"
     return ""

@@ -9,7 +9,7 @@ from ..target import Target, is_lazy
 from .bindings import Scope, is_bound_at_run_time
 from .conditions import NEVER
 from .entities import Absent, Answer, Entity, Undetermined
-from .resolution import PROVIDED
+from .resolution import COMPUTED, PROVIDED
 from .tree import Place
 
 if TYPE_CHECKING:
@@ -41,7 +41,9 @@ def member(lookup: "Lookup", module: Entity, scope: Scope, name: str) -> Answer 
     if broken:
         return Absent(broken)
     if _knows(scope, getters, name):
-        return Entity("value", place, name, _declaration(scope, name)).by(step)
+        found = Entity("value", place, name, _declaration(scope, name))
+        table = next(_tables(scope, name), None)
+        return (found if table is None else found.by(f"{COMPUTED} {table}[{name!r}]")).by(step)
     if not any(isinstance(each, ast.Raise) for node in getters for each in ast.walk(node)):
         return Undetermined(f"{place.module} answers for any name by its __getattr__")
     return None
@@ -132,6 +134,22 @@ def _knows(scope: Scope, getters: list[ast.FunctionDef], name: str) -> bool:
         for each in ast.walk(getter)
     )
     return written or any(True for _ in _entries(scope, name))
+
+
+def _tables(scope: Scope, name: str) -> Iterator[str]:
+    """Yield the names of the tables of a module in which a function stands for a name."""
+    for node in scope.mentioned(name):
+        value = getattr(node, "value", None)
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        for key, entry in (
+            zip(value.keys, value.values, strict=True) if isinstance(value, ast.Dict) else ()
+        ):
+            if (
+                isinstance(key, ast.Constant)
+                and key.value == name
+                and not isinstance(entry, ast.Constant)
+            ):
+                yield from (each.id for each in targets if isinstance(each, ast.Name))
 
 
 def _declaration(scope: Scope, name: str) -> ast.stmt | None:

@@ -4,7 +4,7 @@ import ast
 import importlib.util
 from dataclasses import replace
 
-from . import inheritance, lazy, run_time
+from . import inheritance, lazy, parts, run_time
 from .bindings import (
     Binding,
     Function,
@@ -104,6 +104,9 @@ class Lookup:
         if entity.kind == "outside":
             found = Entity("outside", None, f"{entity.qualname}.{name}", steps=entity.steps)
             return found if _is_library(entity) else Undetermined(f"{entity} is outside vLLM")
+        found_part = parts.part(entity, name)
+        if found_part is not None:
+            return found_part
         if entity.kind == "value":
             return self._in_instance(entity, name)
         return Undetermined(f"{entity} is a function, whose attributes are set at run time")

@@ -40,13 +40,18 @@ def near_name(lookup: "Lookup", target: Target) -> str:
     last, rest = _followed(lookup, target)
     if last is None or not rest:
         return ""
-    special = rest[0].startswith("__")
-    names = {each for each in _names(lookup, last) if special or not each.startswith("__")}
-    close = close_names(rest[0], names)
-    return next((name for name in close if isinstance(lookup.member(last, name), Entity)), "")
+    return near_member(lookup, last, rest[0])
 
 
-def close_names(name: str, names: Iterable[str]) -> list[str]:
+def near_member(lookup: "Lookup", holder: Entity, name: str) -> str:
+    """Return what a module, a class or an instance has in the place of a name; empty without."""
+    special = name.startswith("__")
+    names = {each for each in _names(lookup, holder) if special or not each.startswith("__")}
+    close = _close(name, names)
+    return next((each for each in close if isinstance(lookup.member(holder, each), Entity)), "")
+
+
+def _close(name: str, names: Iterable[str]) -> list[str]:
     """Return the names that one may have been meant to be, the closest first."""
     from difflib import get_close_matches  # few checks come to this
 
@@ -60,7 +65,7 @@ def _near_module(lookup: "Lookup", module: str) -> str:
         found = f"{found}.{parts.pop(0)}"
     if not parts or lookup.module(found) is None:
         return ""
-    for name in close_names(parts[0], _submodules(lookup, found)):
+    for name in _close(parts[0], _submodules(lookup, found)):
         for each in (".".join([found, name, *parts[1:]]), f"{found}.{name}"):
             if lookup.module(each) is not None:
                 return each
@@ -87,16 +92,16 @@ def _names(lookup: "Lookup", entity: Entity) -> Iterator[str]:
         yield from () if cls is None else _names(lookup, cls)
     elif entity.kind == "class":
         for each in linearised(lookup, entity):
-            yield from bound_names(lookup.body(each)) if each.kind == "class" else ()
+            yield from _bound_names(lookup.body(each)) if each.kind == "class" else ()
     elif entity.kind == "module" and entity.home is not None:
         scope = lookup.scope(entity.home)
-        yield from bound_names(scope)
+        yield from _bound_names(scope)
         yield from _submodules(lookup, entity.home.module)
         if scope.bindings("__getattr__"):
             yield from _keys(scope)
 
 
-def bound_names(scope: Scope) -> Iterator[str]:
+def _bound_names(scope: Scope) -> Iterator[str]:
     """Yield the names that statements bind, and some that only parts of them do."""
     for block in scope.blocks:
         if block.name is not None:

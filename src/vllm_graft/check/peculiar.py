@@ -4,16 +4,19 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from . import inheritance, outside
+from . import inheritance, outside, parts
 from .entities import Entity
 
 if TYPE_CHECKING:
     from .lookup import Lookup
 
-Peculiarity: TypeAlias = Literal["", "enum member", "enum", "struct", "typed dict", "fixed"]
+Peculiarity: TypeAlias = Literal[
+    "", "enum member", "enum", "struct", "typed dict", "fixed", "property part", "cache method"
+]
 """An enum is one with members, of which Python lets no class inherit; a struct is made by msgspec,
 whose decoders do not call the class; a typed dict has no subclasses; fixed is a class of compiled
-code that lets no attribute be set."""
+code that lets no attribute be set; parts of properties cannot be set either, and a method of a
+cache is one of its class."""
 
 _ENUMS = frozenset(f"enum.{name}" for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag"))
 _STRUCTS = frozenset({"msgspec.Struct"})
@@ -28,6 +31,8 @@ def peculiarity(lookup: "Lookup", entity: Entity) -> Peculiarity:
         return "fixed" if outside.is_fixed(entity.qualname) else ""
     if entity.kind == "class":
         return _of_class(lookup, entity)
+    if entity.kind == "part" and entity.owner is not None:
+        return "property part" if parts.is_property(entity.owner) else "cache method"
     name = entity.qualname.rpartition(".")[2]
     if entity.kind != "value" or entity.owner is None or not _is_member(entity.node, name):
         return ""

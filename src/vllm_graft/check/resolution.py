@@ -17,6 +17,9 @@ State: TypeAlias = Literal["found", "missing", "unknown"]
 PROVIDED = "provided lazily by"
 """How the step begins that leads through a `__getattr__`."""
 
+COMPUTED = "computed by"
+"""How the step begins that names the entry of a table which computes a value at each access."""
+
 
 @dataclass(frozen=True)
 class Resolution:
@@ -63,6 +66,12 @@ class Resolution:
         if self.meant:
             return f"Write {self.meant!r}"
         return f"Did you mean {self.near!r}?" if self.near else ""
+
+    @property
+    def computed_by(self) -> str:
+        """The entry of a table that computes it at each access, where there is one."""
+        steps = (each for each in self.steps if each.startswith(COMPUTED))
+        return next(steps, "").removeprefix(f"{COMPUTED} ")
 
     @property
     def is_lazy(self) -> bool:

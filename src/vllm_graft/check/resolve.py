@@ -11,11 +11,11 @@ from ..target import Target
 from . import describe, parameters
 from .bindings import Scope
 from .entities import Absent, Answer, Entity
-from .fingerprint import fingerprint
 from .foreign import foreign
 from .lookup import Lookup
 from .names import Names, names_of
 from .outline import Unsplit
+from .parts import fingerprint_with_parts
 from .peculiar import peculiarity
 from .resolution import Resolution, State
 from .stored import stored
@@ -190,7 +190,7 @@ class Resolver:
             flavour="plain"
             if entity.kind == "generated"
             else describe.flavour(node, self._lookup.source(entity.home, node)),
-            fingerprint="" if body is None else fingerprint(body),
+            fingerprint="" if body is None else fingerprint_with_parts(self._lookup, entity, body),
             hidden=describe.is_hidden(node),
             computed=describe.is_computed(node),
             peculiarity=peculiarity(self._lookup, entity),

@@ -66,9 +66,11 @@ def judge(patch: Patch, resolver: CachedResolver, example: ExampleOf = lambda _:
     elif resolution.state == "missing":
         finding = _missing(patch, target, resolver, resolution, example)
     elif resolution.is_lazy and resolution.where == target:
-        finding = _computed(target)
+        finding = _computed(target, resolution)
     elif patch.operation != "run":
         finding = _fitting(patch, target, resolution)
+    if finding.fit == "ok" and patch.lazy is not None:
+        finding = _without_implementation(patch) or finding
     return Verdict(
         patch=patch,
         target=target,
@@ -172,16 +174,27 @@ def _moved(
     return _Finding("moved", reason, tuple(likely), signatures=there.signatures)
 
 
-def _computed(target: Target) -> _Finding:
+def _without_implementation(patch: Patch) -> _Finding | None:
+    """Refuse a lazy implementation that cannot be there."""
+    lack = implementation(patch).lack
+    return None if lack is None else _Finding("kind" if lack.is_certain else "unknown", lack.reason)
+
+
+def _computed(target: Target, found: Resolution) -> _Finding:
+    change = f" and change {found.computed_by} there" if found.computed_by else ""
     return _Finding(
         "kind",
         f"{target.module} computes {target.name!r} each time it is asked, so there is nothing to "
-        f"put anything in the place of. Use `run` on {target.module!r}",
+        f"put anything in the place of. Use `run` on {target.module!r}{change}",
     )
 
 
 def _fitting(patch: Patch, target: Target, found: Resolution) -> _Finding:
     """Tell whether the operation fits what is there, and the implementation how it is called."""
+    if found.peculiarity == "property part":
+        return _Finding(
+            "kind", _IN_PROPERTY.format(target.name, f"{target.module}:{target.parent}")
+        )
     if patch.operation == "set":
         return _settable(target, found)
     if patch.operation == "subclass" and found.peculiarity in _NO_SUBCLASS:
@@ -190,6 +203,8 @@ def _fitting(patch: Patch, target: Target, found: Resolution) -> _Finding:
         return _Finding("ok", notes=(f"what {found.where} is cannot be told from here",))
     if patch.operation == "subclass":
         return _Finding("ok") if found.kind == "class" else _no_class(found)
+    if found.peculiarity == "cache method":
+        return _Finding("kind", f"{found.where} is a method of functools' cache. Use `set`")
     given = implementation(patch)
     if found.kind == "class":
         return _class(patch, found, given)
@@ -202,6 +217,12 @@ def _fitting(patch: Patch, target: Target, found: Resolution) -> _Finding:
             f"would not be bound there. Patch {str(found.where)!r}",
         )
     return _flavoured(patch, found, given) or _called(patch, target, found, given)
+
+
+_IN_PROPERTY = (
+    "{!r} of a property lets itself not be set. A `wrap` of {!r} is around its getter; for the "
+    "setter use `run` on the module, and put a new property there"
+)
 
 
 _NO_SUBCLASS: dict[str, str] = {
