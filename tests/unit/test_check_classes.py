@@ -201,7 +201,7 @@ def test_what_well_known_classes_outside_have_is_known(
         ("Root.on_instances", "Root.__init__ sets it on instances (line 34)"),
         ("Model.end_layer", "Model.__init__ sets it on instances"),
         ("Left.on_instances", "Root.__init__ sets it on instances"),
-        ("Model.declared_only", "has no 'declared_only'"),
+        ("Model.declared_only", "has no 'declared_only': vllm.classes:Model only annotates it ("),
         ("Both.absent", "has no 'absent'"),
         ("Remote.absent", "has no 'absent'"),
         ("Colour.BLUE", "has no 'BLUE'"),

@@ -44,6 +44,25 @@ def tree(tmp_path: Path) -> Open:
     return tree
 
 
+def test_a_property_is_shown_with_its_setter(tree: Open) -> None:
+    text = """
+class C:
+    @property
+    def size(self):
+        return self.x
+
+    @size.setter
+    def size(self, value):
+        self.x = value
+
+    def after(self): pass
+"""
+    old, new = tree("0.31.0", text), tree("0.32.0", text.replace("= value", "= value + 1"))
+    shown = difference(old, Target("vllm.a", "C.size"), new, Target("vllm.a", "C.size"))
+    assert "-    self.x = value\n+    self.x = value + 1\n" in shown
+    assert "after" not in shown
+
+
 def test_a_method_is_shown_whole_with_its_decorators_and_places(tree: Open) -> None:
     old = tree("0.31.0", BEFORE)
     new = tree("0.32.0", "\n\n" + BEFORE.replace("total = x", "total = x + 1"))

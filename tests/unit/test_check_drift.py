@@ -33,6 +33,15 @@ FILES = {
             def run(self):
                 return 1
 
+        class P:
+            @property
+            def size(self): return self.x
+            @size.setter
+            def size(self, value): self.x = value
+            @size.deleter
+            def size(self): del self.x
+            def other(self): return 3
+
         exec(text)
         ''',
     "b.py": "def moved():\n    return 1\n",
@@ -86,6 +95,10 @@ def found(tmp_path: Path, declare: Declare) -> Callable[..., Drift | None]:
         ("vllm.a:C.size", ("size = 1", "size = 2"), ("body",)),
         ("vllm.a:C.run", ("return 1", "return 2"), ("body",)),
         ("vllm.a:C.run", ("size = 1", "size = 2"), ()),
+        ("vllm.a:P.size", ("return self.x", "return self.y"), ("body",)),
+        ("vllm.a:P.size", ("= value", "= value + 1"), ("body",)),
+        ("vllm.a:P.size", ("del self.x", "del self.y"), ("body",)),
+        ("vllm.a:P.size", ("return 3", "return 4"), ()),
         ("vllm.a:moved", ("from .b import moved", "def moved():\n            return 1"), "place"),
         ("vllm.a:moved", ("from .b import moved", "def moved():\n            return 2"), "both"),
     ],

@@ -13,6 +13,7 @@ from packaging.version import Version
 from vllm_graft import Patch, PatchSet
 from vllm_graft.check import kept
 from vllm_graft.check.at_hand import AtHand, Nothing, nearest_first, worth_asking
+from vllm_graft.check.changes import with_changes
 from vllm_graft.check.examples import Examples
 from vllm_graft.check.lock import Lock, LockedPatch, LockedTarget, locked_target
 from vllm_graft.check.prepare import prepare
@@ -27,6 +28,7 @@ SPLIT = """
         for block in blocks:
             yield [block[i : i + size] for i in range(0, len(block), size)]
 """
+EDITED = SPLIT.replace("yield [block", "yield [each[0]").replace("0, len", "1, len")
 OTHER = "\n    def split(self, text):\n        return text.split()\n"
 BEFORE = {"old.py": f"class Cache:{SPLIT}"}
 AFTER = {
@@ -88,6 +90,28 @@ def test_a_release_that_is_kept_shows_what_a_target_was(check: Check) -> None:
         "there is no module vllm.old; it is at vllm.a:Renamed.split (vllm/a.py:2, 100% alike), "
         "where it would fit; compared with vLLM 0.31.0"
     )
+
+
+def test_what_is_not_a_release_is_passed_over(check: Check) -> None:
+    for name in ("vllm-nonsense-0123456789abcdef.zip", "vllm-cpu-x.zip", "vllm-1.zip"):
+        keep_release("0.31.0", BEFORE).with_name(name).write_bytes(b"no zip")
+    assert kept.cached_releases() == [Version("0.31.0")]
+    assert kept.cached_release(Version("0.31.0")) is not None
+    assert check().state == "moved"
+
+
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_one_vllm_is_enough_for_a_diff(tmp_path: Path, is_locked: bool) -> None:
+    """A lock has no text: the release that it is of is opened, here from the cache folder."""
+    keep_release("0.31.0", BEFORE)
+    source = Source.open(str(write_tree(tmp_path / "new", {"a.py": f"class Renamed:{EDITED}"})))
+    lock = locked(tmp_path) if is_locked else None
+    none_kept = Nothing() if is_locked else None
+    made = survey([declared()], [source], lambda _: lock, kept=none_kept)
+    diff = with_changes(made).rows[0].cells[0].diff
+    assert "-        yield [block[i : i + size]" in diff
+    assert diff.startswith("--- a/vllm/old.py:2 (vLLM 0.31.0)\n+++ ")
+    assert ("+++ b/vllm/a.py" in diff) != is_locked
 
 
 def test_a_reason_says_with_what_nothing_was_alike(check: Check) -> None:

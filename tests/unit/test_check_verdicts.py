@@ -219,7 +219,7 @@ def test_what_a_module_computes_has_no_place_for_a_patch(check: Callable[..., Ve
     assert (verdict.fit, verdict.reason) == (
         "kind",
         "vllm.computed computes 'PORT' each time it is asked, so there is nothing to put anything "
-        "in the place of. Use `run` on 'vllm.computed'",
+        "in the place of. Use `run` on 'vllm.computed' and change variables['PORT'] there",
     )
 
 

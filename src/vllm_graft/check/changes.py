@@ -5,7 +5,9 @@ from dataclasses import replace
 
 from ..errors import SourceError
 from ..target import Target
+from .cache import CachedResolver
 from .difference import difference
+from .example import LockedExample
 from .findings import BROKEN
 from .source import Source
 from .survey import Cell, Row, Survey
@@ -15,7 +17,8 @@ def with_changes(survey: Survey) -> Survey:
     """Return a survey whose cells have the diff of their target, where it is not what it was.
 
     The other end is the locked version where a lock tells that the target has changed, and else the
-    nearest vLLM that the patch fits; the older one comes first. A locked version that is not among
+    nearest vLLM that the patch fits, or for a missing target what shows how that was defined: a
+    release that is kept, or the lock. The older one comes first. A locked version that is not among
     the sources is fetched; one that cannot be had leaves its cells without a diff.
     """
     shown = _Changes(survey.sources)
@@ -34,35 +37,38 @@ class _Changes:
         start = self._start(row, cell)
         if start is None:
             return ""
-        source, target = start
+        before, target = start
         now = cell.verdict.moves[0].target if cell.verdict.moves else cell.verdict.target
-        ends = [(source.resolver, target), (cell.source.resolver, now)]
-        if _is_newer(source, cell.source):
+        ends = [(before, target), (cell.source.resolver, now)]
+        if _is_newer(before, cell.source.resolver):
             ends.reverse()
         return difference(*ends[0], *ends[1])
 
-    def _start(self, row: Row, cell: Cell) -> tuple[Source, Target] | None:
+    def _start(self, row: Row, cell: Cell) -> tuple[CachedResolver, Target] | None:
         """Return the vLLM to start from, and what the target was there."""
         drift = cell.drift
         if drift is not None and drift.is_changed and drift.locked and drift.before:
-            locked = self._locked(drift.locked)
-            return None if locked is None else (locked, Target.parse(drift.before.target))
+            return self._locked(drift.locked, drift.before.target)
         if cell.verdict.fit not in BROKEN:
             return None
         place = row.cells.index(cell)
         nearest = (*reversed(row.cells[:place]), *row.cells[place:])
         fits = next((each for each in nearest if each.verdict.fit == "ok"), None)
-        return None if fits is None else (fits.source, fits.verdict.target)
+        if fits is not None:
+            return fits.source.resolver, fits.verdict.target
+        if isinstance(cell.known, LockedExample):
+            return self._locked(str(cell.known.version), cell.known.locked.target)
+        return None if cell.known is None else (cell.known.resolver, cell.verdict.target)
 
-    def _locked(self, version: str) -> Source | None:
+    def _locked(self, version: str, target: str) -> tuple[CachedResolver, Target] | None:
         if version not in self._by_version:
             try:
                 self._by_version[version] = Source.open(version)
             except SourceError:
                 return None
-        return self._by_version[version]
+        return self._by_version[version].resolver, Target.parse(target)
 
 
-def _is_newer(first: Source, second: Source) -> bool:
+def _is_newer(first: CachedResolver, second: CachedResolver) -> bool:
     ours, theirs = first.version.version, second.version.version
     return ours is not None and theirs is not None and ours > theirs

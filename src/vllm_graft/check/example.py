@@ -26,14 +26,14 @@ class Example:
         self.resolution = resolution
         self.text = text
         self.of = of or f"vLLM {resolver.version.text or resolver.tree.label}"
-        self._resolver = resolver
+        self.resolver = resolver
 
     @property
     def node(self) -> Any:
         """The syntax tree of the definition; None where it is defined elsewhere."""
         if self.resolution.node is not None:
             return self.resolution.node
-        return self._resolver.resolver.resolve(self.resolution.target).node
+        return self.resolver.resolver.resolve(self.resolution.target).node
 
     @property
     def where(self) -> Target | None:
@@ -53,7 +53,7 @@ class Example:
     def has(self, target: Target) -> bool:
         """Tell whether the other tree defines something at a place."""
         try:
-            return self._resolver.defines(target)
+            return self.resolver.defines(target)
         except SourceError:  # of a module that nobody asked for
             return False
 

@@ -4,7 +4,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from ..version import DISTRIBUTIONS
 from .cache import default_folder
@@ -50,4 +50,10 @@ def _told(name: str) -> tuple[str, Version]:
 
 
 def _is_kept(name: str) -> bool:
-    return name.startswith("vllm") and name.endswith(".zip") and name.count("-") >= 2
+    if not (name.startswith("vllm") and name.endswith(".zip") and name.count("-") >= 2):
+        return False
+    try:
+        Version(parts(Path(name))[1])
+    except InvalidVersion:  # somebody else's file
+        return False
+    return True

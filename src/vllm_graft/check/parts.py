@@ -37,16 +37,19 @@ def is_cache(entity: Entity) -> bool:
     return bool(_CACHES.intersection(describe.decorators(entity.node)[:1]))
 
 
-def fingerprint_with_parts(lookup: "Lookup", entity: Entity, body: ast.AST) -> str:
-    """Return the fingerprint of a definition, a property's with its setter and deleter."""
-    first = fingerprint(body)
+def accessors(lookup: "Lookup", entity: Entity) -> list[ast.stmt]:
+    """Return the definitions of the setter and the deleter of a property, in their order."""
     if entity.owner is None or entity.owner.kind != "class" or not is_property(entity):
-        return first
+        return []
     name = entity.qualname.rpartition(".")[2]
     nodes = [each.node for each in lookup.body(entity.owner).bindings(name)]
-    more = [
-        fingerprint(each)
-        for each in sorted(nodes, key=lambda node: node.lineno)
-        if not _ACCESSORS.isdisjoint(describe.decorators(each))
-    ]
-    return hashlib.sha256(" ".join([first, *more]).encode()).hexdigest()[:16] if more else first
+    found = [each for each in nodes if not _ACCESSORS.isdisjoint(describe.decorators(each))]
+    return sorted(found, key=lambda node: node.lineno)
+
+
+def joint_fingerprint(definition: ast.AST, more: list[ast.stmt]) -> str:
+    """Return the fingerprint of a definition with its accessors, by itself where it has none."""
+    if not more:
+        return fingerprint(definition)
+    all_of_them = " ".join(map(fingerprint, [definition, *more]))
+    return hashlib.sha256(all_of_them.encode()).hexdigest()[:16]

@@ -15,7 +15,7 @@ from .foreign import foreign
 from .lookup import Lookup
 from .names import Names, names_of
 from .outline import Unsplit
-from .parts import fingerprint_with_parts
+from .parts import accessors, joint_fingerprint
 from .peculiar import peculiarity
 from .resolution import Resolution, State
 from .stored import stored
@@ -176,6 +176,7 @@ class Resolver:
             )
         node = self._lookup.whole(entity)
         body = self._whole(entity.home) if entity.kind == "module" else node
+        more = accessors(self._lookup, entity)
         called = parameters.signature(self._lookup, entity)
         return Resolution(
             target,
@@ -184,13 +185,13 @@ class Resolver:
             where=Target(entity.home.module, entity.qualname),
             path=entity.home.path,
             line=getattr(node, "lineno", 1),
-            end_line=getattr(node, "end_lineno", 1),
+            end_line=max(getattr(each, "end_lineno", None) or 1 for each in (node, *more)),
             steps=entity.steps,
             parameters=None if called is None else stored(called),
             flavour="plain"
             if entity.kind == "generated"
             else describe.flavour(node, self._lookup.source(entity.home, node)),
-            fingerprint="" if body is None else fingerprint_with_parts(self._lookup, entity, body),
+            fingerprint="" if body is None else joint_fingerprint(body, more),
             hidden=describe.is_hidden(node),
             computed=describe.is_computed(node),
             peculiarity=peculiarity(self._lookup, entity),

@@ -18,6 +18,7 @@ from .versions import spans
 
 if TYPE_CHECKING:
     from .drift import Drift
+    from .example import AnyExample
 
 CellState: TypeAlias = State | Literal["changed"]
 
@@ -28,7 +29,7 @@ class Cell:
 
     `fixed` says why the patch is no longer needed there, `drift` how its target is not as locked,
     `diff` what has changed upstream, as far as that was asked for. `advice` says how to learn more
-    of a target that is missing.
+    of a target that is missing, `known` is how that was defined.
     """
 
     source: Source
@@ -37,6 +38,7 @@ class Cell:
     drift: "Drift | None" = None
     diff: str = ""
     advice: str = ""
+    known: "AnyExample | None" = None
 
     @property
     def state(self) -> CellState:
@@ -163,10 +165,12 @@ def _cell(patch: Patch, source: Source, examples: Examples, lock_of: LockOf) -> 
     is_certain = bool(found and found.meant) or any(
         each.similarity == 1.0 for each in verdict.moves
     )
+    known = examples(verdict.target) if is_lost else None
     return Cell(
         source,
         verdict,
         fixed(patch, source, verdict.target, found),
         drifted,
         advice=examples.advice(verdict.target) if is_lost and not is_certain else "",
+        known=known,
     )
