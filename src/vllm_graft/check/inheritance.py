@@ -137,8 +137,8 @@ def _note(lookup: "Lookup", classes: list[Entity], name: str) -> str:
         for binding in lookup.body(cls).bindings(name):
             if isinstance(binding.node, ast.AnnAssign):
                 return (
-                    f": {cls} only annotates it (line {binding.node.lineno}), and what has a value "
-                    "are subclasses or instances"
+                    f": {cls} only annotates it (line {binding.node.lineno}), and subclasses or "
+                    "instances have it"
                 )
         for method, line in _set_by(lookup, cls, name):
             return f": {method} sets it on instances (line {line}), it is no class attribute"
