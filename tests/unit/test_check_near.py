@@ -81,6 +81,12 @@ def test_a_missing_target_comes_with_what_it_may_have_been(
     assert (found.state, found.hint) == ("missing", hint)
 
 
+def test_a_name_nearby_from_a_broken_module_does_no_harm(tmp_path: Path) -> None:
+    files = {"a.py": "from .broken import things\n", "broken.py": "things = (\n)]\ndef f(:\n"}
+    found = resolve(tmp_path, "vllm.a:thing", files)
+    assert (found.state, found.hint) == ("missing", "")
+
+
 @pytest.fixture
 def judged(tmp_path: Path, declare: Declare) -> Callable[..., Cell]:
     """Return a function that judges a wrap on a tree of the files."""

@@ -53,6 +53,25 @@ def implementation(patch: Patch) -> Implementation:
     return _of_function(given) if isinstance(given, FunctionType) else _of_object(given)
 
 
+def lack(reference: Target) -> "Lack | None":
+    """Return why a lazy implementation is not there; None where it is, or nothing tells."""
+    spec = spec_of(reference.module)
+    if spec is not None and spec.origin is not None and spec.origin.endswith(".py"):
+        with suppress(*_UNREADABLE):
+            if _is_written(reference.qualname, Path(spec.origin)):
+                return None
+    return _from_source(reference).lack
+
+
+def _is_written(name: str, file: Path) -> bool:
+    """Tell whether a file defines a name plainly, which is seen without parsing it."""
+    text = file.read_text(encoding="utf-8")
+    return not name or any(f"\n{each} {name}{end}" in text for each, end in _DEFINITIONS)
+
+
+_DEFINITIONS = (("def", "("), ("async def", "("), ("class", "("), ("class", ":"))
+
+
 def _of_object(given: Callable[..., Any]) -> Implementation:
     return Implementation(
         signature(given),
@@ -105,14 +124,16 @@ def files(reference: Target) -> tuple[Path, ...]:
 
 
 def _from_source(reference: Target) -> Implementation:
-    from . import describe, parameters, unbound
+    from . import describe, parameters
 
     passed: list[_Step] = []
     try:
         found = _followed(reference, passed)
     except _UNREADABLE:
+        from .unbound import lacking_module  # few checks come to this
+
         note = f"how {reference} is called is not known: it has no source here"
-        return Implementation(note=note, lack=None if passed else unbound.lacking_module(reference))
+        return Implementation(note=note, lack=None if passed else lacking_module(reference))
     if found is None:
         note = f"{reference} is not defined in its module, or in what that imports"
         return Implementation(note=note, lack=_lacking(passed))

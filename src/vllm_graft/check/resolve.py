@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from symtable import symtable
@@ -46,7 +47,8 @@ class Resolver:
         resolution = self.guess(target)
         self._refuse_broken(target.module, is_missing=resolution.state == "missing")
         if resolution.state == "missing":
-            resolution = self._split(partial(self._with_hint, resolution))
+            with suppress(SourceError):  # of a module that nobody asked for
+                resolution = self._split(partial(self._with_hint, resolution))
         if resolution.where is not None:
             self._refuse_broken(resolution.where.module)
         return resolution, frozenset(self._lookup.touched)

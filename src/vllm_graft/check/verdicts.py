@@ -10,7 +10,7 @@ from ..version import VllmVersion
 from .cache import CachedResolver
 from .calls import refused_call
 from .example import AnyExample, likely_moves
-from .implementation import Implementation, implementation
+from .implementation import Implementation, implementation, lack
 from .resolution import Move, Resolution
 
 State: TypeAlias = Literal["ok", "out-of-range", "missing", "moved", "signature", "kind", "unknown"]
@@ -70,7 +70,7 @@ def judge(patch: Patch, resolver: CachedResolver, example: ExampleOf = lambda _:
     elif patch.operation != "run":
         finding = _fitting(patch, target, resolution)
     if finding.fit == "ok" and patch.lazy is not None:
-        finding = _without_implementation(patch) or finding
+        finding = _without_implementation(Target.parse(patch.lazy)) or finding
     return Verdict(
         patch=patch,
         target=target,
@@ -174,10 +174,12 @@ def _moved(
     return _Finding("moved", reason, tuple(likely), signatures=there.signatures)
 
 
-def _without_implementation(patch: Patch) -> _Finding | None:
+def _without_implementation(reference: Target) -> _Finding | None:
     """Refuse a lazy implementation that cannot be there."""
-    lack = implementation(patch).lack
-    return None if lack is None else _Finding("kind" if lack.is_certain else "unknown", lack.reason)
+    found = lack(reference)
+    if found is None:
+        return None
+    return _Finding("kind" if found.is_certain else "unknown", found.reason)
 
 
 def _computed(target: Target, found: Resolution) -> _Finding:
