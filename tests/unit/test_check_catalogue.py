@@ -1,5 +1,6 @@
 """`vllm-graft docs`: the catalogue says what is declared and found; nothing else changes it."""
 
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -232,3 +233,16 @@ def test_a_file_is_written_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     assert (file.read_text(), file.stat().st_mode & 0o777) == ("new", 0o664)
     assert (tmp_path / "link").is_symlink()
     assert sorted(each.name for each in tmp_path.iterdir()) == ["PATCHES.md", "link"]
+
+
+def test_what_is_no_file_stays_what_it_is(tmp_path: Path) -> None:
+    """A pipe, or /dev/null, is written to and not replaced."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_whole(pipe, "text")
+        assert os.read(reader, 100) == b"text"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()

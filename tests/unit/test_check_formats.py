@@ -82,6 +82,20 @@ def test_messages_are_escaped_for_github(tmp_path: Path, message: str, written: 
     assert text == f"::error file=p.py,line=12,title=acme/limit%3A r::{written}\n"
 
 
+@pytest.mark.parametrize("where", ["vllm/a.py:{}", "it sets it on instances (line {})"])
+def test_github_is_told_once_of_what_differs_in_lines(
+    tmp_path: Path, sources: tuple[Source, ...], where: str
+) -> None:
+    """Those of the newest vLLM are named."""
+    each: list[tuple[Level, str, str, str | None]] = [
+        ("error", "missing", where.format(3), "0.31.0"),
+        ("error", "missing", where.format(12), "0.32.0"),
+    ]
+    (line,) = github(found(sources, patch(tmp_path / "p.py"), *each), tmp_path).splitlines()
+    assert "acme/limit on vLLM 0.31.0%2C 0.32.0%3A missing" in line
+    assert line.endswith(f"::{where.format(12)}")
+
+
 def test_properties_are_escaped_for_github(tmp_path: Path) -> None:
     made = found((), patch(tmp_path / "a,b:c%\n.py"), ("error", "r", "m", None))
     assert github(made, tmp_path).startswith("::error file=a%2Cb%3Ac%25%0A.py,line=12,")

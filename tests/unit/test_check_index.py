@@ -472,6 +472,14 @@ def test_of_a_kept_release_one_file_is_found_by_its_whole_name(
         open_tree("0.32.0").read(path)
 
 
+def far_away(file: Path) -> None:
+    """The directory says that the member begins behind the end of the file."""
+    data = bytearray(file.read_bytes())
+    entry = data.rindex(b"vllm/plain.py") - 46  # the fixed part of an entry, which ends in a place
+    data[entry + 42 : entry + 46] = (2**31 - 1).to_bytes(4, "little")
+    file.write_bytes(data)
+
+
 def no_marks(file: Path) -> None:
     file.write_bytes(file.read_bytes().replace(b"PK\x01\x02", bytes(4)))
 
@@ -483,7 +491,7 @@ def test_a_release_that_was_cut_in_the_cache_is_fetched_again(index: PackageInde
     assert open_tree("0.32.0").read("vllm/plain.py") == whole
 
 
-@pytest.mark.parametrize("damage", [flip, other_sum, no_marks])
+@pytest.mark.parametrize("damage", [flip, other_sum, far_away, no_marks])
 def test_a_damaged_file_of_the_cache_is_said(
     damage: Callable[[Path], None], index: PackageIndex
 ) -> None:

@@ -144,6 +144,15 @@ def test_output_that_cannot_be_written_is_no_verdict(tmp_path: Path, command: st
     assert "Traceback" not in done.stderr
 
 
+def test_without_an_output_nothing_is_printed(tmp_path: Path) -> None:
+    """With `>&-` the exit code alone is asked for."""
+    command = f"exec {sys.executable} -m vllm_graft list >&-"
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, env=dict(os.environ), capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_found_by_its_name(name: str) -> None:
     """The table of commands names modules that exist, and commands in them."""

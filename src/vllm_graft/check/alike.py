@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from .findings import Finding
 
-_VARYING = re.compile(r"(?<=\.py):\d+|, \d+% alike")
+_VARYING = re.compile(r"(?<=\.py):\d+|\bline \d+|, \d+% alike")
 
 
 def without_numbers(message: str) -> str:

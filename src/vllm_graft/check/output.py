@@ -9,14 +9,19 @@ from pathlib import Path
 def write_whole(file: Path, contents: str | bytes) -> None:
     """Write a file, a text in UTF-8: who reads it meanwhile, or after a failure, has the old one.
 
-    A link stays a link, and the file keeps its mode. Raises OSError where it cannot be written.
+    A link stays a link, and the file keeps its mode. What is there and no file, as /dev/stdout,
+    is written to as it is. Raises OSError where it cannot be written.
     """
+    data = contents.encode() if isinstance(contents, str) else contents
+    if file.exists() and not file.is_file():
+        file.write_bytes(data)
+        return
     file = file.resolve()
     # Containers give the same numbers to processes, and one that was killed may have left its file.
     new = file.with_name(f".{file.name}.{os.getpid()}-{time.time_ns():x}.new")
     try:
         with new.open("xb") as written:
-            written.write(contents.encode() if isinstance(contents, str) else contents)
+            written.write(data)
         if file.exists():
             new.chmod(file.stat().st_mode & 0o777)
         new.replace(file)

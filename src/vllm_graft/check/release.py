@@ -62,12 +62,12 @@ class ReleaseTree(PackedTree):
         member = self._member(path)
         if member is None:
             raise FileNotFoundError(path)
-        name, extra = _LENGTHS.unpack_from(self._data, member.offset)
-        start = member.offset + _LENGTHS.size + name + extra
-        deflated = self._data[start : start + member.packed]
         try:
+            name, extra = _LENGTHS.unpack_from(self._data, member.offset)
+            start = member.offset + _LENGTHS.size + name + extra
+            deflated = self._data[start : start + member.packed]
             contents = zlib.decompress(deflated, -zlib.MAX_WBITS, member.size)
-        except zlib.error as error:
+        except (struct.error, zlib.error) as error:
             raise self._corrupt(error) from error
         if zlib.crc32(contents) != member.checksum:
             raise self._corrupt(ValueError(f"bad CRC-32 of {path}"))

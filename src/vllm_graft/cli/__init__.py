@@ -4,11 +4,13 @@ Exit codes: 0 fine, 1 something falls short, 2 wrong usage, or output that canno
 """
 
 import atexit
+import errno
 import gc
 import os
 import sys
 from contextlib import suppress
 from importlib import import_module
+from pathlib import Path
 
 import click
 
@@ -30,6 +32,8 @@ COMMANDS = {
 
 READING = frozenset({"check", "lock", "docs"})
 """Those that do nothing but read sources, and write what they found."""
+
+_UNWRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
 
 class Commands(click.Group):
@@ -58,6 +62,8 @@ def main() -> None:
 
 def script() -> None:
     """Run `vllm-graft` as a program: a command that reads ends without taking objects down."""
+    if sys.stdout is None:  # closed by the shell: what is printed is for nobody
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  # until the process ends
     try:
         main(prog_name="vllm-graft")
     except SystemExit as ended:
@@ -65,7 +71,7 @@ def script() -> None:
             _end(ended.code)
         raise
     except OSError as error:
-        if error.filename is not None:
+        if error.errno not in _UNWRITTEN:
             raise
         _end(_unwritten(error))
 
