@@ -1,15 +1,17 @@
 """Old files that choose: by what can be imported, by vLLM's version, by the environment."""
 
 import ast
+from itertools import product
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from vllm_graft.declare import PatchSet
 from vllm_graft.new.conditions import condition, inverse, joined
 from vllm_graft.new.declaration import Declaration
-from vllm_graft.new.imported import Imported
+from vllm_graft.new.imported import Choice, Imported
 from vllm_graft.new.names import Names
 from vllm_graft.new.writing import declarations
 
@@ -587,6 +589,20 @@ def test_what_no_declaration_can_say_is_told(workshop: Workshop, case: str) -> N
             None,
         ),
         ('V >= Version("0.28")', ">=0.28", "", "<0.28"),
+        ('Version("0.9") <= V < Version("0.33")', ">=0.9,<0.33", "", None),
+        ('Version("0.9") <= V <= torch.V', None, "", None),
+        ('Version("0.28") > V', "<0.28", "", ">=0.28"),
+        ('vllm.__version__ in ("0.31.0",)', "==0.31.0", "", "!=0.31.0"),
+        ('vllm.__version__ not in ["0.31.0", "0.32.0"]', "!=0.31.0,!=0.32.0", "", None),
+        ('vllm.__version__ in ("0.31.0", "0.32.0")', None, "", "!=0.31.0,!=0.32.0"),
+        ('V in {Version("0.31.0")}', "==0.31.0", "", "!=0.31.0"),
+        ('V in ("0.31.0",)', None, "", None),
+        ("vllm.__version__ in ()", None, "", None),
+        ('vllm.__version__ in ("0.31.0", other)', None, "", None),
+        ('"dev" in vllm.__version__', None, "", None),
+        ("None is not vllm.__version__", None, "", None),
+        ('vllm.__version__ == "0.31.*"', None, "", None),
+        ('vllm_version_is("0.31.0,!=0.31.0")', None, "", None),
         ('Version(torch.__version__) >= Version("2")', None, "", None),
         ('vllm_version_is("not one")', None, "", None),
         ('os.environ.get("A")', "", 'environment.environ.get("A")', ""),
@@ -615,6 +631,28 @@ def test_the_conditions_that_are_understood(
     assert (found and found.vllm) == vllm
     assert (found.when if found else "") == names.get(when, when)
     assert (opposite and opposite.vllm) == not_vllm
+
+
+@pytest.mark.parametrize("sign", ["==", "!=", "<", "<=", ">", ">=", "in", "not in", "is", "is not"])
+@pytest.mark.parametrize("version", ["vllm.__version__", "Version(vllm.__version__)"])
+def test_any_comparison_is_said_or_not_said(version: str, sign: str) -> None:
+    """In either order, negated and in a chain; whatever the version is compared with."""
+    imported = Imported()
+    imported.bind("vllm", (Choice("vllm", "vllm"),))
+    others = ['"0.9"', '"dev"', '""', "b'0'", "None", "9", "0.9", "()", '("0.9",)', "[*all]", "{}"]
+    others += [
+        'Version("0.9")',
+        "Version(*all)",
+        "Version()",
+        'SpecifierSet("x")',
+        version,
+        "other",
+    ]
+    for other, link in product(others, ("{0} {1} {2}", "{2} {1} {0}", "{0} {1} {2} {1} {0}")):
+        test = ast.parse(link.format(version, sign, other), mode="eval").body
+        for each in (test, inverse(test), ast.UnaryOp(ast.Not(), test)):
+            found = condition(each, imported, {})
+            assert found is None or SpecifierSet(found.vllm)
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from packaging.specifiers import InvalidSpecifier, Specifier, SpecifierSet
+from packaging.specifiers import Specifier, SpecifierSet
 from packaging.version import Version
 
 from ..ranges import written
-from .imported import Imported, constant
+from .imported import Imported
+from .version_tests import versions
 
 _OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -23,21 +24,6 @@ _OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Is: ast.IsNot,
     ast.IsNot: ast.Is,
 }
-_SIGNS: dict[type[ast.cmpop], str] = {
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Lt: "<",
-    ast.GtE: ">=",
-    ast.Gt: ">",
-    ast.LtE: "<=",
-}
-_SWAPPED = {"==": "==", "!=": "!=", "<": ">", ">": "<", ">=": "<=", "<=": ">="}
-_VERSION_IS = "vllm_version_is"
-"""What vLLM's hardware plugins call their function that compares with one release."""
-_VERSIONS = frozenset({"vllm.__version__", "vllm.version.__version__"})
-_PARSERS = frozenset({"Version", "parse"})
-_MINOR = re.compile(r"((?:\d+\.)*\d+)\.|(\d+\.\d\d+)")
-"""What a version may start with that no version of another minor release starts with."""
 
 
 @dataclass(frozen=True)
@@ -139,16 +125,31 @@ def _condition(test: ast.expr, imported: Imported) -> Condition | None:
     when = _on_environment(test)
     if when:
         return Condition(when=when)
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        parts = [_condition(each, imported) for each in test.values]
-        found = Condition()
-        for part in parts:
-            if part is None:
-                return None
-            found &= part
-        return found
-    vllm = _on_version(test, imported)
+    parts = _parts(test)
+    if len(parts) > 1:
+        return _all([_condition(each, imported) for each in parts])
+    vllm = versions(test, imported)
     return Condition(vllm=vllm) if vllm else None
+
+
+def _parts(test: ast.expr) -> list[ast.expr]:
+    """Return the tests that all have to hold for one to hold: those of `and`, links of a chain."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return test.values
+    if isinstance(test, ast.Compare):
+        operands = [test.left, *test.comparators]
+        links = zip(operands, test.ops, operands[1:], strict=False)
+        return [ast.Compare(left, [sign], [right]) for left, sign, right in links]
+    return [test]
+
+
+def _all(parts: "list[Condition | None]") -> Condition | None:
+    found = Condition()
+    for part in parts:
+        if part is None:
+            return None
+        found &= part
+    return found
 
 
 def _expanded(test: ast.expr, imported: Imported, values: Mapping[str, ast.expr]) -> ast.expr:
@@ -184,95 +185,3 @@ def _on_environment(test: ast.expr) -> str:
     text = text.replace("os.environ", "environment.environ")
     text = text.replace("os.getenv(", "environment.environ.get(")
     return "" if re.search(r"\bos\b", text) else text
-
-
-def _on_version(test: ast.expr, imported: Imported) -> str:
-    """Return the versions of vLLM for which a test holds; empty for another test."""
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return _opposite(_on_version(test.operand, imported))
-    if isinstance(test, ast.Call):
-        return _of_call(test, imported)
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
-        return ""
-    operator, other = test.ops[0], test.comparators[0]
-    if isinstance(operator, (ast.In, ast.NotIn)) and _is_version(test.left, imported):
-        found = _of_set(other)
-        return found if isinstance(operator, ast.In) else _opposite(found)
-    sign = _SIGNS.get(type(operator), "")
-    if _is_version(other, imported):
-        test, other, sign = ast.Compare(other, test.ops, [test.left]), test.left, _SWAPPED[sign]
-    if not sign or not _is_version(test.left, imported):
-        return ""
-    is_text = constant(other) is not None
-    if is_text != _is_text(test.left, imported) or (is_text and sign not in ("==", "!=")):
-        return ""  # texts are not ordered as versions are
-    return _checked(f"{sign}{constant(other) or _parsed(other)}")
-
-
-def _opposite(specifier: str) -> str:
-    """Return the versions that a specifier leaves out; empty where it has several clauses."""
-    match = re.fullmatch(r"(==|!=|<=|>=|<|>)([^,]+)", specifier)
-    if match is None:
-        return ""
-    opposites = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
-    return f"{opposites[match[1]]}{match[2]}"
-
-
-def _of_call(call: ast.Call, imported: Imported) -> str:
-    function = ast.unparse(call.func).rpartition(".")[2]
-    text = constant(call.args[0]) if len(call.args) == 1 else None
-    if function == _VERSION_IS and text:
-        return _checked(f"=={text}")
-    if not isinstance(call.func, ast.Attribute) or len(call.args) != 1:
-        return ""
-    if function == "contains" and _is_version(call.args[0], imported):
-        return _of_set(call.func.value)
-    if function == "startswith" and text and _is_text(call.func.value, imported):
-        match = _MINOR.fullmatch(text)
-        return _checked(f"=={match[1] or match[2]}.*") if match else ""
-    return ""
-
-
-def _of_set(expression: ast.expr) -> str:
-    is_call = isinstance(expression, ast.Call) and len(expression.args) == 1
-    if is_call and _last_name(expression) == "SpecifierSet":
-        assert isinstance(expression, ast.Call)
-        return _checked(constant(expression.args[0]) or "")
-    return ""
-
-
-def _last_name(expression: ast.expr) -> str:
-    function = expression.func if isinstance(expression, ast.Call) else expression
-    return ast.unparse(function).rpartition(".")[2]
-
-
-def _is_version(expression: ast.expr, imported: Imported) -> bool:
-    """Tell whether an expression is vLLM's version, as a text or parsed."""
-    if isinstance(expression, ast.Call) and _last_name(expression) in _PARSERS:
-        return len(expression.args) == 1 and _is_text(expression.args[0], imported)
-    return _is_text(expression, imported)
-
-
-def _is_text(expression: ast.expr, imported: Imported) -> bool:
-    """Tell whether an expression is the text of vLLM's version."""
-    if isinstance(expression, ast.Call) and len(expression.args) == 1:
-        asks = imported.path(expression.func) in _METADATA
-        return asks and constant(expression.args[0]) == "vllm"
-    return imported.path(expression) in _VERSIONS
-
-
-_METADATA = ("importlib.metadata.version", "importlib_metadata.version")
-
-
-def _parsed(expression: ast.expr) -> str:
-    """Return the version that an expression parses; empty where it is no text."""
-    if isinstance(expression, ast.Call) and _last_name(expression) in _PARSERS:
-        return constant(expression.args[0]) or "" if expression.args else ""
-    return ""
-
-
-def _checked(specifier: str) -> str:
-    try:
-        return written(SpecifierSet(specifier)) if specifier else ""
-    except InvalidSpecifier:
-        return ""
