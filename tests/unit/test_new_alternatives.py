@@ -295,6 +295,77 @@ def test_what_a_condition_leaves_open_is_what_was_checked(
     assert [each.vllm for each in done.declarations] == [body, otherwise]
 
 
+BY_VERSION = """
+    import vllm
+    if vllm_version_is("0.31.0"):
+        import vllm.older as home
+    else:
+        import vllm.core as home
+    """
+
+NARROWED = {
+    "both branches": (
+        """
+        if vllm_version_is("0.31.0"):
+            home.area = step
+        else:
+            home.LIMIT = 2
+        """,
+        ["vllm.older:area @ ==0.31.0", "vllm.core:LIMIT @ >=0.32,<0.33"],
+        ["vllm.older.area = step", "vllm.core.LIMIT = 2"],
+    ),
+    "a range that has one of them": (
+        """
+        if vllm.__version__ not in ("0.31.0", "0.31.1"):
+            home.LIMIT = 2
+        """,
+        ["vllm.core:LIMIT @ >=0.32,<0.33"],
+        ["vllm.core.LIMIT = 2"],
+    ),
+    "a range that has both": (
+        """
+        if Version("0.9") <= Version(vllm.__version__) < Version("0.40"):
+            home.LIMIT = 2
+        """,
+        ["vllm.older:LIMIT ==0.31.0 | vllm.core:LIMIT !=0.31.0 @ >=0.9,<0.40"],
+        ["vllm.core.LIMIT = 2"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NARROWED, ids=str)
+def test_a_condition_leaves_the_alternatives_that_may_be(workshop: Workshop, case: str) -> None:
+    """What it rules out is neither declared nor asked for, and comments name what is taken."""
+    text, targets, codes = NARROWED[case]
+    (workshop.vllm / "vllm" / "__init__.py").write_text('__version__ = "0.32.0"\n')
+    start = "from packaging.version import Version\n"
+    file = workshop.old(start + "".join(map(dedent, (IS, STEP, BY_VERSION, text))))
+    done = workshop.translated(file)
+    assert list(map(told, done.declarations)) == targets
+    assert [each.comments[0].partition(": ")[2] for each in done.declarations] == codes
+    asked = [bool(each.reasons.question) for each in done.declarations]
+    assert asked == ["|" in each for each in targets]
+    assert workshop.run_new(done) == workshop.run_old(file)
+
+
+def test_names_that_differ_at_their_end_only_are_told(workshop: Workshop) -> None:
+    file = workshop.old("""
+        from vllm.core import Engine
+        def step(self, count=1): return "ours"
+        try:
+            Engine.step = step
+        except AttributeError:
+            Engine.stride = step
+        """)
+    (declaration,) = workshop.translated(file).declarations
+    assert declaration.comments[:3] == (
+        "old_patch.py:5: vllm.core.Engine.step = step",
+        "old_patch.py:7: vllm.core.Engine.stride = step",
+        "The file takes the first of these that it can assign: vllm.core.Engine.step | "
+        "vllm.core.Engine.stride.",
+    )
+
+
 CONDITIONS = {
     "a call": (
         """

@@ -96,7 +96,8 @@ def merged(
 def remark(file: OldFile, assignment: Assignment, reason: str, *, stays: bool = False) -> Remark:
     """Return the remark that an assignment is not translated."""
     code = file.text.splitlines()[assignment.line - 1].strip()
-    return Remark(assignment.line, code, reason, stays, (assignment.path,), assignment.applier)
+    paths = tuple(dict.fromkeys(each.path for each in assignment.choices))
+    return Remark(assignment.line, code, reason, stays, paths, assignment.applier)
 
 
 def _condition(each: Merged) -> tuple[str, str]:

@@ -32,7 +32,9 @@ class Given:
 class Assignment:
     """One assignment to what others provide.
 
-    `path` is the dotted path that it names, the first of `choices` where it may name others, too.
+    `path` is the dotted path that it names, the first of those where it may name others, too:
+    `choices` are those that its conditions leave, with those of an alternative to it; `own` are
+    without these, empty where there is no alternative.
     `applier` is the function that it is in. It is not `required` where the file goes on without it.
     `when` is the condition on the environment that it is under, `vllm` the one on vLLM's version.
     `read_at` is the line where the file reads afterwards what it has assigned, 0 for none.
@@ -47,6 +49,7 @@ class Assignment:
     when: str = ""
     vllm: str = ""
     choices: tuple[Choice, ...] = ()
+    own: tuple[Choice, ...] = ()
     read_at: int = 0
 
 

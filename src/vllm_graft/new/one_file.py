@@ -137,7 +137,7 @@ class FileTranslation:
     def _comments(self, group: Merged, kept: list[Place], wraps: bool) -> Iterator[str]:
         assignment = group.assignment
         for each in sorted(group.assignments, key=lambda each: each.line):
-            yield f"{self._file.name}:{each.line}: {code(each)}"
+            yield f"{self._file.name}:{each.line}: {code(each, group.newest.choice)}"
         yield from how_chosen(assignment)
         newest = group.newest
         if newest.target != newest.named and not group.notes:

@@ -215,7 +215,7 @@ class _Reader:
         paired, alone = with_twins(self.assignments[before:after], self.assignments[after:])
         self.assignments[before:] = paired
         for each in alone:
-            self._remark(each.statement, obstacle, scope, paths=[each.path])
+            self._remark(each.statement, obstacle, scope, paths=[one.path for one in each.choices])
         if tolerant:
             take_fallback(scope.imported, imported, tried)
 

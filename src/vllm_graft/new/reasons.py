@@ -74,7 +74,7 @@ class Said:
 
     def _kept(self, patch: Merged) -> list[ast.stmt]:
         """Return the statements that keep the original."""
-        paths = _paths(patch)
+        paths = {*_paths(patch), *(each.path for each in patch.assignments)}
         return [each.statement for each in self._file.saved.values() if each.path in paths]
 
     def _given(self, assignment: Assignment) -> Iterator[ast.stmt]:

@@ -4,6 +4,9 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from packaging.specifiers import SpecifierSet
+
+from ..ranges import overlap
 from .conditions import Condition, condition, joined
 from .imported import Choice, Imported
 
@@ -42,11 +45,15 @@ class Scope:
         return first, second
 
     def chosen(self, choices: tuple[Choice, ...]) -> tuple[str, tuple[Choice, ...]]:
-        """Return the versions for which something is done, and the choices that are left then."""
-        if len(choices) != 1:
-            return self.condition.vllm, choices
-        vllm = joined(self.condition.vllm, choices[0].vllm)
-        return vllm, (replace(choices[0], vllm=""),)
+        """Return the versions for which something is done, and the choices that are left then.
+
+        Where none is left the file does nothing: then all are kept, to be told.
+        """
+        asked = self.condition.vllm
+        left = tuple(each for each in choices if _may_be(each.vllm, asked)) or choices
+        if len(left) != 1:
+            return asked, left
+        return joined(asked, left[0].vllm), (replace(left[0], vllm=""),)
 
     def as_called(self, under: "list[Condition | None]") -> "Scope":
         """Return the scope of a function that is called under one of these conditions."""
@@ -56,3 +63,8 @@ class Scope:
         if found is None:
             return replace(self, obstacle=f"{self.applier} is called under several conditions")
         return replace(self, condition=found)
+
+
+def _may_be(vllm: str, asked: str) -> bool:
+    """Tell whether some version is in both of two ranges."""
+    return overlap(SpecifierSet(vllm), SpecifierSet(asked))

@@ -95,8 +95,12 @@ def how_chosen(assignment: Assignment) -> Iterator[str]:
     """Yield how the file chooses among several places, as a comment."""
     if len(assignment.choices) < 2:
         return
-    names = " | ".join(f"{each.base} {each.vllm}".strip() for each in assignment.choices)
-    yield f"The file takes the first of these that there is: {names}."
+    bases = dict.fromkeys(f"{each.base} {each.vllm}".strip() for each in assignment.choices)
+    if len(bases) == len(assignment.choices):
+        yield f"The file takes the first of these that there is: {' | '.join(bases)}."
+        return
+    paths = dict.fromkeys(f"{each.path} {each.vllm}".strip() for each in assignment.choices)
+    yield f"The file takes the first of these that it can assign: {' | '.join(paths)}."
 
 
 def _missing_bounds(asked: str, checked: "Iterator[Version] | map[Version]") -> Iterator[str]:

@@ -20,6 +20,7 @@ def with_twins(
             alone.append(other)
             continue
         choices = (*done[place].choices, *other.choices)
-        done[place] = replace(done[place], choices=choices, required=other.required)
-        paired.append(replace(other, choices=choices))
+        own = done[place].own or done[place].choices
+        done[place] = replace(done[place], choices=choices, own=own, required=other.required)
+        paired.append(replace(other, choices=choices, own=other.own or other.choices))
     return [*done, *paired], alone

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from ..target import is_lazy
+from .imported import Choice
 from .late_imports import imported_modules
 from .old_file import Assignment, OldFile
 
@@ -30,9 +31,18 @@ def literal(assignment: Assignment) -> str:
     return f"Value({text})" if looks_lazy else text
 
 
-def code(assignment: Assignment) -> str:
+def code(assignment: Assignment, taken: Choice | None) -> str:
+    """Return an assignment, with the path that it names where this choice is taken."""
+    own = assignment.own or assignment.choices
+    path = next((each.path for each in own if _is_taken(each, taken)), own[0].path)
     first, *more = assignment.given.text.splitlines()
-    return f"{assignment.path} = {first}{' …' if more else ''}"
+    return f"{path} = {first}{' …' if more else ''}"
+
+
+def _is_taken(choice: Choice, taken: Choice | None) -> bool:
+    if taken is None:
+        return False
+    return choice.path == taken.path or bool(choice.vllm and choice.vllm == taken.vllm)
 
 
 def sentence(text: str) -> str:
