@@ -47,6 +47,13 @@ FOR_ONE_PATCH = {
         "def apply():\n    # Why: It is slow.\n    def mine():\n        return 1\n\n"
         "    core.area = mine\n\n\napply()"
     ),
+    "in its docstring": AREA.replace("return 1", '"""Why: It is slow."""'),
+    "in the docstring of a class": (
+        'class Mine:\n    """Ours.\n\n    Why: It is\n        slow.\n    """\n\n\ncore.area = Mine'
+    ),
+    "in the docstring of the function that patches": (
+        'def apply():\n    """Why: It is slow."""\n    core.area = print\n\n\napply()'
+    ),
     "before a comment that is about nothing": (
         f"# Why: It is slow.\n{AREA}\n# Why: It is about nothing.\n\n"
     ),
@@ -234,6 +241,28 @@ def test_a_comment_without_labels_helps_to_fill_the_gap(workshop: Workshop, case
         "pick": "",
     }
     assert done["step"].reasons.hint == ""
+
+
+DOCSTRINGS = {
+    "labels": (
+        "Ours.\n\nWhy: It is slow.\nRelated PR: #1",
+        {"why": "It is slow.", "upstream": "#1"},
+    ),
+    "arguments": ("Ours.\n\nArgs:\n    reason: why it ends\n    remove: whether", {}),
+    "arguments below a rule": ("Ours.\n\nParameters\n----------\nReason : str\n    Which.", {}),
+    "what the function does": ("Remove it when done, see vllm#7.\n\nNote: vllm#8.", {}),
+    "an argument in a field": ("Ours.\n\n:reason: why it ends\n", {}),
+}
+
+
+@pytest.mark.parametrize("case", DOCSTRINGS, ids=str)
+def test_of_a_docstring_labels_alone_count(workshop: Workshop, case: str) -> None:
+    docstring, texts = DOCSTRINGS[case]
+    body = f'"""{docstring}\n"""\nreturn 1'.replace("\n", "\n    ")
+    file = workshop.old(f"import vllm.core as core\n\n\n{AREA.replace('return 1', body)}")
+    (declaration,) = workshop.translated(file).declarations
+    said = {name: getattr(declaration.reasons, name) for name in ("why", "upstream", "remove")}
+    assert {name: text for name, text in said.items() if text} == texts
 
 
 NUMBERED = """

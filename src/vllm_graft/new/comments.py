@@ -1,4 +1,4 @@
-"""The comments of an old file, and what each stands at."""
+"""The comments and docstrings of an old file, and what each stands at."""
 
 import ast
 import io
@@ -6,6 +6,7 @@ import re
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import dropwhile
 
 from .rest import first_line
 from .syntax import DEFINITIONS, blocks
@@ -13,21 +14,25 @@ from .syntax import DEFINITIONS, blocks
 _PRAGMA = re.compile(
     r"\W*(noqa|type\s*:\s*ignore|(ruff|isort|fmt|mypy|pyright|pylint|flake8|yapf|pragma)\s*:)", re.I
 )
+_LABEL = re.compile(r"\W*[A-Z][\w ]*(\([^)]*\))?\s*[:\uff1a]")
+_RULE = re.compile(r"\s*[-=~]{3,}\s*")
 _LEGAL = re.compile(r"\b(SPDX-|Copyright|Licensed under)", re.I)
 
 
 @dataclass(frozen=True)
 class Passage:
-    """Comments with nothing but blank lines between them, or the docstring of the file.
+    """Comments with nothing but blank lines between them, or a docstring.
 
     `at` is the first line of the statement that they stand at, 0 where they stand at none. Those
     in the header come before all but imports; `is_after_imports` tells that some come before them.
+    Of the docstring of a definition only what has labels is there: `is_labelled`.
     """
 
     lines: tuple[str, ...]
     at: int = 0
     is_header: bool = False
     is_after_imports: bool = False
+    is_labelled: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,14 +50,37 @@ class _Block:
 
 
 def passages(text: str) -> list[Passage]:
-    """Return the comments of a source and its docstring; none where it is not Python."""
+    """Return the comments of a source and its docstrings; none where it is not Python."""
     try:
         tree = ast.parse(text)
         found = list(_blocks(text))
     except (SyntaxError, ValueError, tokenize.TokenError):
         return []
     docstring = (ast.get_docstring(tree) or "").splitlines()
-    return [Passage(tuple(docstring), is_header=True), *_joined(text, tree, found)]
+    whole = Passage(tuple(docstring), is_header=True)
+    return [whole, *_joined(text, tree, found), *_of_definitions(tree)]
+
+
+def _of_definitions(tree: ast.Module) -> Iterator[Passage]:
+    """Yield what the docstrings of functions and classes say under labels."""
+    for node in ast.walk(tree):
+        docstring = ast.get_docstring(node) if isinstance(node, DEFINITIONS) else None
+        if docstring and isinstance(node, DEFINITIONS):
+            paragraphs = re.split(r"\n\s*\n", docstring)
+            lines = tuple(line for each in paragraphs for line in ("", *_labelled(each)))
+            yield Passage(lines, first_line(node), is_labelled=True)
+
+
+def _labelled(paragraph: str) -> list[str]:
+    """Return the lines of a paragraph of a docstring from its first label on.
+
+    What is indented belongs to the line before it, so that an argument `reason: …` below `Args:`
+    is no label; nor is one of a list with a rule below its title.
+    """
+    lines = re.sub(r"\n[ \t]+", " ", paragraph).splitlines()
+    if any(map(_RULE.fullmatch, lines)):
+        return []
+    return list(dropwhile(lambda line: not _LABEL.match(line), lines))
 
 
 def _joined(text: str, tree: ast.Module, found: list[_Block]) -> Iterator[Passage]:

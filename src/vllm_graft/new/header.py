@@ -152,7 +152,7 @@ def _parsed(passage: Passage) -> Iterator[Entry]:
             _add(entry, current, line)
         elif entry.targets and not entry.texts:
             entry.targets += _QUOTED.findall(line)
-        elif not _RULE.match(line):
+        elif not _RULE.match(line) and not passage.is_labelled:
             current = ""
             entry.rest.append(" ".join(line.split()))
     yield entry
