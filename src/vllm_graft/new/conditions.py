@@ -97,10 +97,10 @@ def condition(
     return _condition(_expanded(test, imported, values), imported)
 
 
-def can_be_said(
+def conditions_of(
     tree: ast.Module, package: str, values: Mapping[str, ast.expr]
-) -> Callable[[ast.expr], bool]:
-    """Return what tells, by all imports of a file, whether a declaration can say a condition.
+) -> Callable[[ast.expr], Condition | None]:
+    """Return what tells, by all imports of a file, what a test asks, as `condition` does.
 
     Where a condition stands, its names may mean something else: that is to be asked again.
     """
@@ -108,7 +108,7 @@ def can_be_said(
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             imported.read(node)
-    return lambda test: condition(test, imported, values) is not None
+    return lambda test: condition(test, imported, values)
 
 
 def inverse(test: ast.expr) -> ast.expr:

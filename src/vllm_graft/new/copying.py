@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ..check.tree import PACKAGE
 from .editing import Edited
+from .husks import without_husks
 from .imported import OWN
 from .late_imports import with_late_imports
 from .old_file import Assignment, OldFile, Saved
@@ -63,9 +64,14 @@ def copied(file: OldFile, translated: Sequence[Translated], copies: Copies) -> R
     needed = copies.kept | _needed(file, translated)
     rest = with_rest(text, needed, later, PACKAGE)
     lean = with_late_imports(
-        rest.text, file.tree, needed - _definitions(file), lambda path: _is_late(path, file, copies)
+        without_husks(rest.text, file),
+        file.tree,
+        needed - _definitions(file),
+        lambda path: _is_late(path, file, copies),
     )
-    return Rest(_HEAD.format(file=file.name) + lean.rstrip() + "\n", rest.function)
+    return Rest(
+        _HEAD.format(file=file.name) + without_husks(lean, file).rstrip() + "\n", rest.function
+    )
 
 
 _HEAD = """\

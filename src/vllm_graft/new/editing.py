@@ -27,9 +27,12 @@ class Edited:
 
     def is_alone(self, start: int, end: int) -> bool:
         """Tell whether a statement begins in the first column and shares no line with another."""
-        line_end = self._starts[bisect_right(self._starts, end - 1)]
-        after = self.between(end, line_end).strip()
-        return start in self._starts and (not after or after.startswith("#"))
+        return start in self._starts and self.ends_line(end)
+
+    def ends_line(self, end: int) -> bool:
+        """Tell whether nothing but a comment comes after a position on its line."""
+        after = self.between(end, self.line_end(end)).strip()
+        return not after or after.startswith("#")
 
     def line_before(self, start: int) -> str:
         """Return what is on a line before a position."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from . import effects, syntax
 from .branches import take_either, take_fallback
-from .conditions import Condition, can_be_said, inverse
+from .conditions import Condition, conditions_of, inverse
 from .given import given
 from .imported import OWN, Imported, package_of
 from .old_file import Assignment, OldFile, Remark, Saved, with_readers
@@ -64,8 +64,8 @@ class _Reader:
         self._given = effects.given_names(self.tree)
         self.reads: list[tuple[int, int, str]] = []
         self._values = syntax.values(self.tree.body, self._bound)
-        is_said = can_be_said(self.tree, self.package, self._values)
-        self.appliers = Appliers(self.tree, self._given, is_said)
+        asked = conditions_of(self.tree, self.package, self._values)
+        self.appliers = Appliers(self.tree, self._given, lambda test: asked(test) is not None)
         self._called_under: dict[str, list[Condition | None]] = {}
         self._own_calls: list[tuple[ast.stmt, Scope]] = []
         self._tolerated: set[str] = set()
