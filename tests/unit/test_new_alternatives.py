@@ -639,6 +639,9 @@ def test_what_no_declaration_can_say_is_told(workshop: Workshop, case: str) -> N
     assert any(each.operation == "run" for each in done.declarations)
 
 
+PARSED = "from packaging.version import Version as Parsed"
+
+
 @pytest.mark.parametrize(
     ("test", "vllm", "when", "not_vllm"),
     [
@@ -663,6 +666,7 @@ def test_what_no_declaration_can_say_is_told(workshop: Workshop, case: str) -> N
         ('Version("0.9") <= V < Version("0.33")', ">=0.9,<0.33", "", None),
         ('Version("0.9") <= V <= torch.V', None, "", None),
         ('Version("0.28") > V', "<0.28", "", ">=0.28"),
+        ('Parsed(vllm.__version__) < Parsed("0.28")', "<0.28", "", ">=0.28"),
         ('vllm.__version__ in ("0.31.0",)', "==0.31.0", "", "!=0.31.0"),
         ('vllm.__version__ not in ["0.31.0", "0.32.0"]', "!=0.31.0,!=0.32.0", "", None),
         ('vllm.__version__ in ("0.31.0", "0.32.0")', None, "", "!=0.31.0,!=0.32.0"),
@@ -691,7 +695,7 @@ def test_the_conditions_that_are_understood(
         "WHEN": 'environment.environ.get("A")',
     }
     imported = Imported()
-    for line in ("import os, torch, vllm", "from importlib import metadata"):
+    for line in ("import os, torch, vllm", "from importlib import metadata", PARSED):
         statement = ast.parse(line).body[0]
         assert isinstance(statement, (ast.Import, ast.ImportFrom))
         imported.read(statement)

@@ -58,7 +58,7 @@ def _of_comparison(version: ast.expr, sign: str, other: ast.expr, imported: Impo
 
 def _release(version: ast.expr, other: ast.expr, imported: Imported) -> str:
     """Return the release that another expression is, of the kind that the version is of."""
-    text = constant(other) if _is_text(version, imported) else _parsed(other)
+    text = constant(other) if _is_text(version, imported) else _parsed(other, imported)
     return text if text and _is_release(text) else ""
 
 
@@ -78,7 +78,7 @@ def _of_membership(left: ast.expr, right: ast.expr, imported: Imported, *, is_in
     if not _is_version(left, imported):
         return ""
     if not isinstance(right, (ast.Tuple, ast.List, ast.Set)):
-        return _of_set(right) if is_in else _opposite(_of_set(right))
+        return _of_set(right, imported) if is_in else _opposite(_of_set(right, imported))
     releases = [_release(left, each, imported) for each in right.elts]
     if not releases or not all(releases):
         return ""
@@ -98,36 +98,38 @@ def _opposite(specifier: str) -> str:
 
 
 def _of_call(call: ast.Call, imported: Imported) -> str:
-    function = ast.unparse(call.func).rpartition(".")[2]
+    function = _function(call, imported)
     text = constant(call.args[0]) if len(call.args) == 1 else None
     if function == _VERSION_IS and text and _is_release(text):
         return _checked(f"=={text}")
     if not isinstance(call.func, ast.Attribute) or len(call.args) != 1:
         return ""
     if function == "contains" and _is_version(call.args[0], imported):
-        return _of_set(call.func.value)
+        return _of_set(call.func.value, imported)
     if function == "startswith" and text and _is_text(call.func.value, imported):
         match = _MINOR.fullmatch(text)
         return _checked(f"=={match[1] or match[2]}.*") if match else ""
     return ""
 
 
-def _of_set(expression: ast.expr) -> str:
+def _of_set(expression: ast.expr, imported: Imported) -> str:
     is_call = isinstance(expression, ast.Call) and len(expression.args) == 1
-    if is_call and _last_name(expression) == "SpecifierSet":
+    if is_call and _function(expression, imported) == "SpecifierSet":
         assert isinstance(expression, ast.Call)
         return _checked(constant(expression.args[0]) or "")
     return ""
 
 
-def _last_name(expression: ast.expr) -> str:
-    function = expression.func if isinstance(expression, ast.Call) else expression
-    return ast.unparse(function).rpartition(".")[2]
+def _function(call: ast.expr, imported: Imported) -> str:
+    """Return the last name of a function that is called, as it is defined; empty for no call."""
+    if not isinstance(call, ast.Call):
+        return ""
+    return (imported.path(call.func) or ast.unparse(call.func)).rpartition(".")[2]
 
 
 def _is_version(expression: ast.expr, imported: Imported) -> bool:
     """Tell whether an expression is vLLM's version, as a text or parsed."""
-    if isinstance(expression, ast.Call) and _last_name(expression) in _PARSERS:
+    if isinstance(expression, ast.Call) and _function(expression, imported) in _PARSERS:
         return len(expression.args) == 1 and _is_text(expression.args[0], imported)
     return _is_text(expression, imported)
 
@@ -140,9 +142,9 @@ def _is_text(expression: ast.expr, imported: Imported) -> bool:
     return imported.path(expression) in _VERSIONS
 
 
-def _parsed(expression: ast.expr) -> str:
+def _parsed(expression: ast.expr, imported: Imported) -> str:
     """Return the version that an expression parses; empty where it is no text."""
-    if isinstance(expression, ast.Call) and _last_name(expression) in _PARSERS:
+    if isinstance(expression, ast.Call) and _function(expression, imported) in _PARSERS:
         return constant(expression.args[0]) or "" if expression.args else ""
     return ""
 
