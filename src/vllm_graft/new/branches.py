@@ -1,10 +1,11 @@
-"""What names stand for after a part of a file of which only one branch is executed."""
+"""Parts of a file of which only one branch is executed: what they bind, and what they assign."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from .conditions import joined
 from .imported import Choice, Imported
+from .old_file import Assignment
 
 
 def take_either(
@@ -48,6 +49,26 @@ def take_fallback(imported: Imported, fallback: Imported, tried: Collection[str]
         elif more and first:
             imported.forget(name)
             imported.derived[name] = tuple(each.path for each in (*first, *more))
+
+
+def with_twins(
+    first: Sequence[Assignment], second: Sequence[Assignment]
+) -> tuple[list[Assignment], list[Assignment]]:
+    """Return assignments, those of both blocks with the paths of both; and what has no twin.
+
+    Two are twins if they assign the same: the second is an alternative to the first.
+    """
+    done, paired, alone = list(first), [], []
+    for other in second:
+        place = next((i for i, each in enumerate(first) if each.given == other.given), None)
+        if place is None:
+            alone.append(other)
+            continue
+        choices = (*done[place].choices, *other.choices)
+        own = done[place].own or done[place].choices
+        done[place] = replace(done[place], choices=choices, own=own, required=other.required)
+        paired.append(replace(other, choices=choices, own=other.own or other.choices))
+    return [*done, *paired], alone
 
 
 def _choices(imported: Imported, name: str) -> tuple[Choice, ...]:

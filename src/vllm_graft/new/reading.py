@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from . import effects, syntax
-from .branches import take_either, take_fallback
+from .branches import take_either, take_fallback, with_twins
 from .conditions import Condition, conditions_of, inverse
 from .given import given
 from .imported import OWN, Imported, package_of
@@ -16,7 +16,6 @@ from .own_calls import Appliers, changed_by_calls
 from .parsed_file import parsed_file
 from .scope import Scope
 from .star import assigns_to_unknown
-from .twins import with_twins
 
 
 def read_old_file(
