@@ -104,6 +104,27 @@ def test_where_a_target_has_gone_is_kept_until_any_module_changes(root: Path, ca
     assert CachedResolver(FolderTree(root), cache).moves(target) == []
 
 
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_where_it_has_gone_does_not_depend_on_what_was_asked_before(
+    tmp_path: Path, cache: Path, first: str
+) -> None:
+    """Two releases have the same body under a name, and only one of them imports it from `b`."""
+    files = {
+        "a": {"a.py": "def gone(x): return x + 1\n"},
+        "b": {"a.py": "from .b import f as gone\n", "b.py": "def f(x): return x + 1\n"},
+    }
+    now = write_tree(tmp_path / "now", {"a.py": "X = 1\n", "b.py": files["b"]["b.py"]})
+    target = Target.parse("vllm.a:gone")
+    found = {}
+    for name in sorted(files, key=first.__ne__):
+        root = write_tree(tmp_path / name, files[name])
+        example = Example(before := CachedResolver(FolderTree(root), cache), before.resolve(target))
+        resolver = CachedResolver(FolderTree(now), cache)
+        found[name] = [str(each.target) for each in resolver.moves(target, example)]
+        resolver.save()
+    assert found == {"a": [], "b": ["vllm.b:f"]}
+
+
 def test_an_example_is_parsed_when_it_is_needed(root: Path, cache: Path) -> None:
     fill(root, cache)
     resolver = CachedResolver(FolderTree(root), cache)

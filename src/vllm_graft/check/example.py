@@ -47,8 +47,8 @@ class Example:
 
     @property
     def key(self) -> str:
-        """What tells this definition from others."""
-        return self.body
+        """What tells this definition from others: of two alike each has its own place."""
+        return f"{self.body} {self.where}"
 
     def has(self, target: Target) -> bool:
         """Tell whether the other tree defines something at a place."""
