@@ -1,7 +1,9 @@
 """A lazy implementation that is not there is told before a process looks for it."""
 
+import py_compile
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
@@ -9,6 +11,9 @@ import pytest
 
 from vllm_graft import Patch
 from vllm_graft.check.cache import CachedResolver
+from vllm_graft.check.lock import Lock
+from vllm_graft.check.own_source import own_source
+from vllm_graft.check.renewal import renewal
 from vllm_graft.check.tree import FolderTree
 from vllm_graft.check.verdicts import Verdict, judge
 
@@ -16,10 +21,10 @@ from .vllm_trees import write_tree
 
 Declare = Callable[..., Patch]
 
-MODULES = {
+MODULES: dict[str, str | bytes] = {
     "plain.py": """
         from .base import Base
-        from .other import handed_on, gone
+        from .other import handed_on
         def merge_blocks(*args, **kwargs): pass
         class Own:
             def method(*args, **kwargs): pass
@@ -34,7 +39,23 @@ MODULES = {
     "code.py": "import sys\nsetattr(sys.modules[__name__], 'x' + 'y', 1)\n",
     "other.py": "def handed_on(*args, **kwargs): pass\n",
     "base.py": "class Base: pass\n",
-    "broken.py": "def merge(:\n",
+    "broken.py": "LIMIT = 1\ndef merge(*args, **kwargs): pass\ndef other(:\n",
+    "outside.py": "def merge(*args, **kwargs): pass\nnonlocal merge\n",
+    "bytes.py": b"def merge(*args, **kwargs): pass\n# \xff\n",
+    "hands_on.py": """
+        from .gone import x
+        from .other import gone, gone as renamed
+        from .broken import merge
+        from os.path import join, joinn
+        """,
+    "tries.py": """
+        try:
+            from .gone import x
+            from .other import gone
+            from .broken import merge
+        except ImportError:
+            pass
+        """,
     "open/__init__.py": "__path__ = find_more(__path__)\n",
 }
 
@@ -48,7 +69,7 @@ def verdict(
     for path, text in MODULES.items():
         file = packages / "acme_pkg" / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(dedent(text))
+        file.write_bytes(dedent(text).encode() if isinstance(text, str) else text)
     (packages / "acme_pkg" / "__init__.py").touch()
     (packages / "acme_spaces").mkdir()
     (packages / "acme_spaces" / "inner.py").write_text("def f(*args, **kwargs): pass\n")
@@ -86,9 +107,25 @@ def verdict(
         ("acme_pkg.declares:renamed", "kind", "acme_pkg.declares has no 'renamed'"),
         ("acme_pkg.nope:f", "kind", "there is no module acme_pkg.nope"),
         ("acme_pkg.plain.nope:f", "unknown", "there is no module acme_pkg.plain.nope"),
+        # What cannot be imported.
+        ("acme_pkg.broken:merge", "kind", "cannot be imported: acme_pkg.broken is not Python: "),
+        ("acme_pkg.broken:LIMIT", "kind", "(line 3)"),
+        ("acme_pkg.outside:merge", "kind", "acme_pkg.outside is not Python: name 'merge' is"),
+        ("acme_pkg.bytes:merge", "kind", "acme_pkg.bytes is not Python: "),
+        ("acme_pkg.hands_on:merge", "kind", "acme_pkg.broken is not Python: "),
+        ("acme_pkg.hands_on:x", "kind", "hands_on:x does not exist: there is no module acme_pkg."),
+        ("acme_pkg.hands_on:gone", "kind", "hands_on:gone does not exist: acme_pkg.other has no"),
+        ("acme_pkg.hands_on:renamed", "kind", "does not exist: acme_pkg.other has no 'gone'"),
+        ("acme_pkg.tries:merge", "unknown", "may not be importable: acme_pkg.broken is not Python"),
+        ("acme_pkg.tries:x", "unknown", "as far as can be seen: there is no module acme_pkg.gone"),
+        ("acme_pkg.tries:gone", "unknown", "as far as can be seen: acme_pkg.other has no 'gone'"),
+        # What comes with Python.
+        ("os.path:join", "ok", ""),
+        ("acme_pkg.hands_on:join", "ok", ""),
+        ("os.path:joinn", "kind", "os.path:joinn does not exist: os.path has no 'joinn'"),
+        ("acme_pkg.hands_on:joinn", "kind", "does not exist: os.path has no 'joinn'"),
         # What may be bound by code, or be elsewhere.
         ("acme_pkg.plain:mentioned", "unknown", "as far as can be seen"),
-        ("acme_pkg.plain:gone", "unknown", "acme_pkg.other has no 'gone'"),
         ("acme_pkg.plain:Derived.nope", "unknown", "'nope'"),
         ("acme_pkg.star:nope", "unknown", "acme_pkg.star has no 'nope'"),
         ("acme_pkg.lazy:nope", "unknown", "acme_pkg.lazy has no 'nope'"),
@@ -129,8 +166,34 @@ def test_what_is_wrong_with_the_target_comes_first(verdict: Callable[..., Verdic
     assert verdict("replace", "vllm.a:gone", "acme_pkg.other:nope").fit == "missing"
 
 
-@pytest.mark.parametrize("given", ["vllm.not_here:f", "acme_pkg.broken:merge"])
-def test_what_cannot_be_read_is_only_noted(verdict: Callable[..., Verdict], given: str) -> None:
+@pytest.mark.parametrize(
+    ("operation", "target", "given"),
+    [
+        ("replace", "vllm.a:f", "acme_pkg.broken:merge"),
+        ("set", "vllm.a:LIMIT", "acme_pkg.broken:merge"),
+        ("run", "vllm.a", "acme_pkg.broken:merge"),
+        ("run", "vllm.a", "acme_pkg.broken"),
+    ],
+)
+def test_a_module_that_is_not_python_is_neither_fine_nor_locked(
+    verdict: Callable[..., Verdict], operation: str, target: str, given: str
+) -> None:
+    found = verdict(operation, target, given)
+    assert (found.fit, "acme_pkg.broken is not Python" in found.reason) == ("kind", True)
+    renewed = renewal(Lock(), [found.patch], [replace(found, in_range=True)], own_source)
+    assert (dict(renewed.after.patches), len(renewed.refused)) == ({}, 1)
+
+
+def test_python_says_of_a_file_that_it_has_compiled_that_it_is_sound(
+    verdict: Callable[..., Verdict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    py_compile.compile(str(tmp_path / "packages" / "acme_pkg" / "other.py"))
+    monkeypatch.delattr("vllm_graft.check.implementation._raise_if_broken")
+    assert verdict("set", "vllm.a:LIMIT", "acme_pkg.other:handed_on").fit == "ok"
+
+
+def test_what_cannot_be_read_is_only_noted(verdict: Callable[..., Verdict]) -> None:
+    given = "vllm.not_here:f"
     found = verdict("replace", "vllm.a:f", given)
     assert (found.fit, found.notes) == (
         "ok",

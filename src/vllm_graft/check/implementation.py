@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from inspect import Signature
 from pathlib import Path
+from symtable import symtable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -64,9 +65,18 @@ def lack(reference: Target) -> "Lack | None":
 
 
 def _is_written(name: str, file: Path) -> bool:
-    """Tell whether a file defines a name plainly, which is seen without parsing it."""
+    """Tell whether a file defines a name plainly; raise SyntaxError for one that is not Python."""
     text = file.read_text(encoding="utf-8")
-    return not name or any(f"\n{each} {name}{end}" in text for each, end in _DEFINITIONS)
+    if name and not any(f"\n{each} {name}{end}" in text for each, end in _DEFINITIONS):
+        return False
+    if not FolderTree(file.parent).is_compiled(file.name):
+        _raise_if_broken(text)
+    return True
+
+
+@lru_cache(maxsize=4)  # many implementations are in one file
+def _raise_if_broken(text: str) -> None:
+    symtable(text, "implementation", "exec")  # two thirds of the time of `ast.parse`
 
 
 _DEFINITIONS = (("def", "("), ("async def", "("), ("class", "("), ("class", ":"))
@@ -129,14 +139,13 @@ def _from_source(reference: Target) -> Implementation:
     passed: list[_Step] = []
     try:
         found = _followed(reference, passed)
-    except _UNREADABLE:
-        from .unbound import lacking_module  # few checks come to this
-
+    except _UNREADABLE as error:
+        lacking = _unread(reference, passed, error)
         note = f"how {reference} is called is not known: it has no source here"
-        return Implementation(note=note, lack=None if passed else lacking_module(reference))
+        return Implementation(note="" if lacking else note, lack=lacking)
     if found is None:
         note = f"{reference} is not defined in its module, or in what that imports"
-        return Implementation(note=note, lack=_lacking(passed))
+        return Implementation(note=note, lack=_lacking(reference, passed))
     lookup, entity = found
     takes_all = entity.kind == "class" or not _CACHES.isdisjoint(describe.decorators(entity.node))
     return Implementation(
@@ -148,15 +157,35 @@ def _from_source(reference: Target) -> Implementation:
     )
 
 
-def _lacking(passed: "list[_Step]") -> "Lack | None":
+def _unread(
+    reference: Target, passed: "list[_Step]", error: SyntaxError | ValueError | OSError
+) -> "Lack | None":
+    """Tell why an implementation cannot be there, by what kept it from being read."""
+    from . import unbound  # few checks come to this
+
+    if isinstance(error, _NoSource):
+        is_sure = all(map(_is_imported_always, passed))
+        return unbound.lacking_module(reference, error.reference, is_sure=is_sure)
+    is_sure = all(map(_is_imported_always, passed[:-1]))
+    return unbound.broken_module(reference, passed[-1].reference.module, error, is_sure=is_sure)
+
+
+def _lacking(reference: Target, passed: "list[_Step]") -> "Lack | None":
     """Tell why the last of the modules that were followed lacks a name."""
     from . import unbound
     from .entities import Entity
 
-    reference, file, place = passed[-1]
-    found = unbound.lacking_name(reference, _read(file, place), Entity("module", place, ""))
-    is_elsewhere = len(passed) > 1  # what is imported from there may be so under a condition
-    return found._replace(is_certain=False) if found and is_elsewhere else found
+    last, file, place = passed[-1]
+    module = Entity("module", place, "")
+    is_sure = all(map(_is_imported_always, passed[:-1]))
+    return unbound.lacking_name(reference, last, _read(file, place), module, is_sure=is_sure)
+
+
+def _is_imported_always(step: "_Step") -> bool:
+    """Tell whether a module cannot be imported without what it takes from another."""
+    scope = _read(step.file, step.place).scope(step.place)
+    found = scope.bindings(step.reference.qualname.partition(".")[0])
+    return len(found) == 1 and any(found[0].node is each for each in scope.statements())
 
 
 _CACHES = frozenset({"cache", "lru_cache"})
@@ -164,6 +193,14 @@ _CACHES = frozenset({"cache", "lru_cache"})
 
 
 _UNREADABLE = (SourceError, SyntaxError, ValueError, OSError)
+
+
+class _NoSource(SourceError):
+    """A module on the way to an implementation is not there, or is not written in Python."""
+
+    def __init__(self, reference: Target) -> None:
+        super().__init__(f"{reference.module} has no source")
+        self.reference = reference
 
 
 class _Step(NamedTuple):
@@ -183,7 +220,7 @@ def _followed(
         seen.add(reference)
         spec = spec_of(reference.module)
         if spec is None or not spec.origin or not spec.origin.endswith(".py"):
-            raise SourceError(f"{reference.module} has no source")
+            raise _NoSource(reference)
         file = Path(spec.origin)
         kind: PlaceKind = "module" if spec.submodule_search_locations is None else "package"
         step = _Step(reference, file, Place(reference.module, file.name, kind))
@@ -224,7 +261,9 @@ def _parsed(file: Path, place: Place, _changed: int) -> "Lookup":
     from .lookup import Lookup
 
     lookup = Lookup(FolderTree(file.parent))
-    lookup.outline(place).parse()
+    outline = lookup.outline(place)
+    outline.parse()
+    symtable(outline.text, place.path, "exec")  # refuses more than the parser does
     return lookup
 
 
