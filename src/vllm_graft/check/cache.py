@@ -29,8 +29,9 @@ class CachedResolver:
     """Follows targets in one tree as `Resolver` does, and remembers the answers.
 
     An answer counts for as long as the modules that it rests on are the same: a wheel or revision
-    never changes, a folder is asked for the times and sizes of their files. Nothing is written
-    before `save`. A cache that cannot be read or written is none.
+    never changes, a folder is asked for the times and sizes of their files, for where those are
+    that have no source, and for the distribution that it is of. Nothing is written before `save`.
+    A cache that cannot be read or written is none.
     """
 
     def __init__(self, tree: Tree, folder: Path | None = None) -> None:
@@ -40,7 +41,7 @@ class CachedResolver:
 
     def reload(self) -> None:
         """Read the answers on disk, which another process may have written."""
-        self._entries: dict[str, Any] = _read(self._file, self.tree.key)
+        self._entries: dict[str, Any] = _read(self._file, _head(self.tree))
         self._valid: dict[str, bool] = {}
         self._stamps: dict[str, str] = {}
         self._changed = False
@@ -168,7 +169,11 @@ class CachedResolver:
             return ""
         if module == _WHOLE:
             return _checksum(self.tree.fingerprint())
-        return " ".join(map(self.tree.stamp, self.tree.candidates(module)))
+        states = " ".join(map(self.tree.stamp, self.tree.candidates(module)))
+        if states.strip():
+            return states
+        place = self.tree.locate(module)  # what has no source is a place all the same
+        return f"{place.kind} {place.path}" if place else ""
 
 
 def default_folder() -> Path:
@@ -200,15 +205,23 @@ def _resolution(target: Target, values: dict[str, Any]) -> Resolution:
     )
 
 
-def _read(file: Path, key: str) -> dict[str, Any]:
+def _head(tree: Tree) -> dict[str, str]:
+    """Return what all answers of a tree rest on. The distribution tells for which platform it is.
+
+    What is fixed has one for good, which takes long to find in an archive.
+    """
+    head = {"code": code_stamp(), "tree": tree.key}
+    return head if tree.fixed else {**head, "distribution": tree.distribution}
+
+
+def _read(file: Path, head: dict[str, str]) -> dict[str, Any]:
     """Return the answers in a file, as far as they are ours and of this tree."""
-    empty = {"code": code_stamp(), "tree": key}
     try:
         entries = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return empty
-    if not isinstance(entries, dict) or any(entries.get(each) != empty[each] for each in empty):
-        return empty
+        return {**head}
+    if not isinstance(entries, dict) or any(entries.get(each) != head[each] for each in head):
+        return {**head}
     return entries
 
 
