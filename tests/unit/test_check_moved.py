@@ -63,6 +63,25 @@ def test_of_several_the_similar_one_comes_first(tmp_path: Path) -> None:
     assert (str(second.target), second.is_likely) == ("vllm.a:Cache.split", False)
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+def test_of_several_that_are_as_good_the_first_by_name_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backwards: bool
+) -> None:
+    """In whatever order a folder or an archive has its files."""
+    files = FolderTree.files
+    monkeypatch.setattr(
+        FolderTree, "files", lambda tree: iter(sorted(files(tree), reverse=backwards))
+    )
+    new = {"b.py": FUNCTION, "z.py": FUNCTION, "c.py": FUNCTION}
+    found = [str(each.target) for each in find(tmp_path, "vllm.old:merge", new)]
+    assert found == ["vllm.b:merge", "vllm.c:merge", "vllm.z:merge"]
+
+
+@pytest.mark.parametrize("example", [True, False])
+def test_for_a_module_no_other_is_named(tmp_path: Path, example: bool) -> None:
+    assert find(tmp_path, "vllm.old", {"new.py": OLD["old.py"]}, example=example) == []
+
+
 def test_of_several_without_an_example_none_is_likely(tmp_path: Path) -> None:
     new = {"a.py": FUNCTION, "b.py": FUNCTION}
     found = find(tmp_path, "vllm.old:merge", new, example=False)

@@ -65,6 +65,15 @@ def test_the_modules_that_define_a_name(
     assert set(names_of(FolderTree(root), file).modules(name)) == modules
 
 
+def test_modules_come_in_order_whatever_that_of_the_files_is(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = ["vllm/b/__init__.py", "vllm/a.py"]
+    for order in (paths, paths[::-1]):
+        monkeypatch.setattr(FolderTree, "files", lambda _, order=order: iter(order))
+        assert names_of(FolderTree(root)).modules("f") == ["vllm.a", "vllm.b"]
+
+
 def test_what_is_kept_is_not_read_again(root: Path, file: Path) -> None:
     first, second = Watched(root), Watched(root)
     names_of(first, file)

@@ -29,8 +29,10 @@ def moves(resolver: Resolver, target: Target, example: AnyExample | None = None)
 
     `example` is its definition in another release, or what a lock says of that. Without one a
     definition counts if it is the only one of this qualified name, and where that is no member of
-    a class also only if its module is called much the same.
+    a class also only if its module is called much the same. A module is looked for nowhere else.
     """
+    if not target.qualname:
+        return []
     home = list(_at_home(resolver, target, example))
     found = list(_same_qualname(resolver, target, example))
     alone = len(found) == 1 and (example is not None or _is_like(found[0].target, target))
@@ -41,7 +43,9 @@ def moves(resolver: Resolver, target: Target, example: AnyExample | None = None)
         found = [*home, *(each for each in found if each.target != home[0].target)]
     if example is not None and not any(each.is_likely for each in found):
         found += _same_name(resolver, target, example)
-    return sorted(found, key=lambda each: _rank(each, target), reverse=True)
+    return sorted(
+        found, key=lambda each: (*_rank(each, target), each not in home, str(each.target))
+    )
 
 
 def _is_likely(move: Move, *, alone: bool) -> bool:
@@ -60,9 +64,10 @@ def _is_like(place: Target, target: Target) -> bool:
 
 
 def _rank(move: Move, target: Target) -> tuple[bool, float, int]:
+    """Return what is the smaller the likelier a move is."""
     common = zip(move.target.module.split("."), target.module.split("."), strict=False)
     alike = sum(ours == theirs for ours, theirs in common)
-    return move.is_likely, move.similarity or 0.0, alike
+    return not move.is_likely, -(move.similarity or 0.0), -alike
 
 
 def _at_home(resolver: Resolver, target: Target, example: AnyExample | None) -> Iterator[Move]:

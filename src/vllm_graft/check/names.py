@@ -25,8 +25,8 @@ class Names:
         self._lines = lines
 
     def modules(self, name: str) -> list[str]:
-        """Return the modules whose text looks as if it defined a name, wherever they are."""
-        return [*map(_module, self._paths(b"\0%b\0" % name.encode()))]
+        """Return the modules whose text looks as if it defined a name, in order."""
+        return sorted(map(_module, self._paths(b"\0%b\0" % name.encode())))
 
     def _paths(self, word: bytes) -> Iterator[str]:
         lines = self._lines

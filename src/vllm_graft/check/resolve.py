@@ -58,7 +58,7 @@ class Resolver:
         return self._split(partial(self._resolved, target))
 
     def naming(self, name: str) -> list[str]:
-        """Return the modules whose text looks as if it defined a name, wherever they are."""
+        """Return the modules whose text looks as if it defined a name, in order."""
         return self._names.modules(name)
 
     @cached_property
