@@ -273,9 +273,11 @@ def test_several_processes_compare_with_the_same(
 
 
 def test_a_name_that_no_release_has_is_told_as_such(check: Check) -> None:
-    for version in ("0.30.0", "0.31.0"):
+    """One that cannot be read is not asked."""
+    for version in ("0.29.0", "0.30.0", "0.31.0"):
         keep_release(version, {})
-    assert check().advice == "none of 3 vLLM that were asked has it"
+    keep_release("0.29.0", {}).write_bytes(b"no zip")
+    assert check().advice == "none of the 3 vLLM asked has it under this name"
 
 
 @pytest.mark.parametrize(

@@ -57,11 +57,15 @@ SCHEDULER = "vllm.sched.scheduler"
         (f"{SCHEDULER}:OTHR", "Did you mean 'OTHER'?"),
         (f"{SCHEDULER}:steps", "Did you mean 'step'?"),
         ("vllm:LM.generate", "Did you mean 'LLM'?"),
-        ("vllm:sheduler", "Did you mean 'sched'?"),
+        ("vllm:shed", "Did you mean 'sched'?"),
         ("vllm.sched.schedular:Scheduler", "Did you mean 'vllm.sched.scheduler'?"),
         ("vllm.shed.scheduler:Scheduler", "Did you mean 'vllm.sched.scheduler'?"),
         ("vllm.shed.other:Scheduler", "Did you mean 'vllm.sched'?"),
         ("vllm.nothing_like_it:f", ""),
+        # A name that is only a little alike is another one.
+        (f"{SCHEDULER}:Scheduler.finish_all", ""),
+        ("vllm:sheduler", ""),
+        ("vllm.bare:f", ""),
         # Nothing is offered that is not there, and nothing where the reason tells more.
         (f"{SCHEDULER}:local_nam", ""),
         (f"{SCHEDULER}:Scheduler.queue", ""),
@@ -109,6 +113,13 @@ def test_the_reason_ends_with_what_may_have_been_meant(judged: Callable[..., Cel
         cell = judged(f"{SCHEDULER}:Scheduler.add_requests", FILES)
         assert cell.reason.startswith(f"{SCHEDULER}:Scheduler has no 'add_requests'; ")
         assert cell.reason.endswith(". Did you mean 'add_request'?")
+
+
+def test_what_another_vllm_has_is_not_misspelt(judged: Callable[..., Cell]) -> None:
+    keep_release("0.31.0", {"sched/scheduler.py": "class Scheduler:\n    add_requests = 1\n"})
+    cell = judged(f"{SCHEDULER}:Scheduler.add_requests", FILES)
+    assert (cell.state, cell.verdict.hint) == ("missing", "")
+    assert "Did you mean" not in cell.reason
 
 
 def test_what_is_only_written_otherwise_has_not_moved(judged: Callable[..., Cell]) -> None:

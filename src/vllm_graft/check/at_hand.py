@@ -61,6 +61,10 @@ class AtHand:
             self._opened[version] = None
             return None
 
+    def is_read(self, version: Version) -> bool:
+        """Tell whether a kept release was asked for something, and could be read."""
+        return self._opened.get(version) is not None
+
     def close(self) -> None:
         """Write the answers of the releases that were asked, and let go of what was read."""
         for source in filter(None, self._opened.values()):

@@ -52,8 +52,8 @@ class Examples:
         if version is not None:
             names = " ".join(f"--vllm {shlex.quote(each.text)}" for each in self._sources)
             return f"`vllm-graft check --vllm {version} {names}` would tell more"
-        asked = len(self._sources) + len(self._asked_of_kept())
-        return f"none of {asked} vLLM that were asked has it" if asked > 1 else ""
+        asked = len(self._sources) + sum(map(self._kept.is_read, self._asked_of_kept()))
+        return f"none of the {asked} vLLM asked has it under this name" if asked > 1 else ""
 
     def _found(self, target: Target) -> Iterator[Example]:
         for source in self._nearest_first():

@@ -55,7 +55,11 @@ def _close(name: str, names: Iterable[str]) -> list[str]:
     """Return the names that one may have been meant to be, the closest first."""
     from difflib import get_close_matches  # few checks come to this
 
-    return get_close_matches(name, sorted(names))
+    return get_close_matches(name, sorted(names), cutoff=_CLOSE)
+
+
+_CLOSE = 0.8
+"""From here on one name may be a slip of the pen for another, as `difflib` counts."""
 
 
 def _near_module(lookup: "Lookup", module: str) -> str:

@@ -141,9 +141,8 @@ def _missing(
         return replace(_moved(patch, resolver, resolution, likely, known), compared=compared)
     others = ", ".join(map(str, found[:3]))
     notes = (f"the same name is at {others}",) if others else ()
-    return _Finding(
-        "missing", resolution.reason, compared=compared, hint=resolution.hint, notes=notes
-    )
+    hint = "" if known is not None else resolution.hint  # what another vLLM has is not misspelt
+    return _Finding("missing", resolution.reason, compared=compared, hint=hint, notes=notes)
 
 
 def _moved(
