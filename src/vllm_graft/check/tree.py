@@ -5,6 +5,7 @@ import os
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -91,7 +92,8 @@ class Tree(ABC):
         for name in sorted(self.listed("")):
             path = name if name == "PKG-INFO" else f"{name}/METADATA"
             if path == name or (name.startswith("vllm") and name.endswith(".dist-info")):
-                yield path, self.read(path).decode(errors="replace")
+                with suppress(OSError):  # what an uninstallation left behind
+                    yield path, self.read(path).decode(errors="replace")
 
     @cached_property
     def distribution(self) -> str:
