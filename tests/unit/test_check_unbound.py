@@ -187,9 +187,9 @@ def test_a_module_that_is_not_python_is_neither_fine_nor_locked(
 def test_python_says_of_a_file_that_it_has_compiled_that_it_is_sound(
     verdict: Callable[..., Verdict], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    py_compile.compile(str(tmp_path / "packages" / "acme_pkg" / "other.py"))
+    py_compile.compile(str(tmp_path / "packages" / "acme_pkg" / "plain.py"))
     monkeypatch.delattr("vllm_graft.check.implementation._raise_if_broken")
-    assert verdict("set", "vllm.a:LIMIT", "acme_pkg.other:handed_on").fit == "ok"
+    assert verdict("set", "vllm.a:LIMIT", "acme_pkg.plain:merge_blocks").fit == "ok"
 
 
 def test_what_cannot_be_read_is_only_noted(verdict: Callable[..., Verdict]) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from inspect import Signature
 from pathlib import Path
-from symtable import symtable
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -76,6 +75,8 @@ def _is_written(name: str, file: Path) -> bool:
 
 @lru_cache(maxsize=4)  # many implementations are in one file
 def _raise_if_broken(text: str) -> None:
+    from symtable import symtable  # few checks come to this
+
     symtable(text, "implementation", "exec")  # two thirds of the time of `ast.parse`
 
 
@@ -263,7 +264,7 @@ def _parsed(file: Path, place: Place, _changed: int) -> "Lookup":
     lookup = Lookup(FolderTree(file.parent))
     outline = lookup.outline(place)
     outline.parse()
-    symtable(outline.text, place.path, "exec")  # refuses more than the parser does
+    _raise_if_broken(outline.text)  # refuses more than the parser does
     return lookup
 
 
