@@ -29,11 +29,12 @@ lint: $(ENV)/.ready
 	$(BIN)/mypy
 
 test-unit: $(ENV)/.ready
-	$(BIN)/python -m pytest -n auto tests/unit
+	$(BIN)/python -m pytest -n auto tests/unit -m 'not processes'
 	$(BIN)/python -m pytest tests/tensors
 
 test-startup: $(ENV)/.ready
 	$(BIN)/python -m pytest -n auto tests/startup
+	$(BIN)/python -m pytest -n auto tests/unit -m processes
 
 # The page of a survey, in a real headless browser.
 test-browser: $(ENV)/.ready browser

@@ -14,6 +14,8 @@ from vllm_graft.errors import SourceError
 
 from .test_check_tree import git
 
+pytestmark = pytest.mark.processes
+
 F = "def f(a): return a\n"
 BODY = "def g(a, b):\n    for each in a:\n        b.append(each + 1)\n    return b\n"
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.processes
+
 Write = Callable[[str, str], Path]
 Python = Callable[..., str]
 

@@ -8,6 +8,8 @@ import pytest
 
 from .conftest import Write
 
+pytestmark = pytest.mark.processes
+
 DECLARED = """
 from vllm_graft import PatchSet
 

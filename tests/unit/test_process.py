@@ -9,6 +9,8 @@ import pytest
 
 from vllm_graft.process import Process
 
+pytestmark = pytest.mark.processes
+
 Write = Callable[[str, str], Path]
 Python = Callable[..., str]
 

@@ -21,6 +21,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+pytestmark = pytest.mark.processes
+
 REPOSITORY = Path(__file__).parents[2]
 OLD = {
     "a.py": "def f(x): return x\nclass C:\n    def m(self, x): return x\n",
