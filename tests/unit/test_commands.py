@@ -14,6 +14,8 @@ from vllm_graft.cli import COMMANDS, main
 
 from .vllm_trees import write_tree
 
+pytestmark = pytest.mark.processes
+
 PATCHES = """
 from vllm_graft import PatchSet
 patches = PatchSet("acme")

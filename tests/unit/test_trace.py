@@ -12,6 +12,8 @@ import pytest
 
 from vllm_graft.trace import FileSink, StderrSink, message, open_sink
 
+pytestmark = pytest.mark.processes
+
 Python = Callable[..., str]
 
 
