@@ -220,17 +220,16 @@ def _unmet(requirement: "Requirement", environment: Environment) -> str | None:
     if requirement.marker is not None and not requirement.marker.evaluate():
         return None
     version = environment.installed(requirement.name)
+    asked = written_requirement(requirement)
     if version is None:
-        return f"requires {written_requirement(requirement)}, which is not installed"
+        return f"requires {asked}, which is not installed"
     try:
         found = Version(version)
         forms = (found, Version(found.public))  # a local part counts where one is asked for
         met = any(requirement.specifier.contains(form, prereleases=True) for form in forms)
     except InvalidVersion:  # a version from the time before PEP 440
         met = not requirement.specifier
-    return (
-        None if met else f"requires {written_requirement(requirement)}, and {version} is installed"
-    )
+    return None if met else f"requires {asked}, and {version} is installed"
 
 
 def _holds(patch: Patch, environment: Environment) -> bool:

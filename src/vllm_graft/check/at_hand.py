@@ -16,7 +16,6 @@ from .source import Source
 _UNREADABLE = (SourceError, OSError, ValueError, struct.error)
 """What reading a file raises that is not, or not wholly, a release."""
 
-
 _ASKED = 4
 """How many releases are asked for a target that none before them has."""
 
